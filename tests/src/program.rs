@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -90,6 +91,17 @@ impl Running {
     /// The process.
     pub fn process_id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// What it has complained about so far (its standard error).
+    ///
+    /// # Errors
+    /// When that cannot be read.
+    pub fn complaints(&self) -> Result<String> {
+        // The program writes at the offset that it shares with this file: it must not move.
+        let mut bytes = vec![0; usize::try_from(self.stderr.metadata()?.len())?];
+        self.stderr.read_exact_at(&mut bytes, 0)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Whether it still runs.

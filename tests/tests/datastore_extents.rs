@@ -1,13 +1,23 @@
 //! Datastores over several LUNs (`vmkfstools -Z`): machines, clones and UNMAP across the seam,
-//! hosts that were not told, an extent that is missing; Debian's vmfs-tools read both LUNs.
+//! hosts that were not told, an extent that is missing or silent, extents of several arrays;
+//! Debian's vmfs-tools read both LUNs.
 
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use harness::hostkit::{Fuse, Host, array, fsck_all, image_of};
+use harness::path::Path;
+use harness::program::{Finished, Running};
+use harness::tgt::Tgt;
+use harness::waiting::wait_until;
 use harness::{Array, Value, number};
 
 const MIB: usize = 1 << 20;
+
+/// More than a host should ever wait here.
+const PATIENCE: Duration = Duration::from_secs(200);
+
 /// MiB of the machine's disk: more than the head has, so that it lies on both LUNs.
 const DISK: usize = 900;
 
@@ -55,11 +65,11 @@ impl Bench {
     }
 }
 
-/// What `vm run --pattern sequential-write1m` leaves of the disk.
-fn written_disk() -> Vec<u8> {
-    let mut bytes = vec![0x5a; DISK * MIB];
-    for number in 1..=DISK {
-        let at = number % DISK * MIB;
+/// What `vm run --pattern sequential-write1m` leaves of a disk of so many MiB.
+fn written(size: usize) -> Vec<u8> {
+    let mut bytes = vec![0x5a; size * MIB];
+    for number in 1..=size {
+        let at = number % size * MIB;
         bytes[at..at + 8].copy_from_slice(&(number as u64).to_le_bytes());
     }
     bytes
@@ -107,7 +117,7 @@ fn spans_two_luns(ats: bool) -> Result<()> {
     assert_eq!(fsck_all(&images)?, [0; 5]);
     let volume = Fuse::mount_all(&images)?;
     for name in ["t-flat.vmdk", "c-flat.vmdk"] {
-        ensure!(volume.read(name)? == written_disk(), "{name} differs");
+        ensure!(volume.read(name)? == written(DISK), "{name} differs");
     }
     drop(volume);
     head_alone(&bench)
@@ -140,4 +150,194 @@ fn a_datastore_spans_two_luns_under_a_machine_of_a_host_that_was_not_told() -> R
 #[test]
 fn a_datastore_spans_two_luns_with_reservations() -> Result<()> {
     spans_two_luns(false)
+}
+
+/// A head of 1 GiB and an extent of 1 GiB behind a path of its own; `near.vmdk` lies on the head,
+/// `far.vmdk` on both.
+struct Apart {
+    array: Array,
+    host: Host,
+    path: Path,
+    devices: Vec<String>,
+}
+
+/// MiB of the disk on both.
+const FAR: usize = 600;
+
+fn apart() -> Result<Apart> {
+    let array = array(&[("a", "1G"), ("b", "1G")])?;
+    let path = Path::start(array.portal())?;
+    let behind =
+        array.lun_url(1)?.replace(&array.portal().to_string(), &path.address().to_string());
+    let host = Host::new("esx1", &[&array.lun_url(0)?, &behind])?;
+    host.run(&["rescan"])?;
+    let mut devices = Vec::new();
+    for name in ["p/a", "p/b"] {
+        let naa = array.gantry_json(&["volume", "show", name])?["naa"].clone();
+        devices.push(naa.as_str().context("an identifier")?.to_owned());
+    }
+    let [head, extent] = [0, 1].map(|number: usize| format!("{}:1", devices[number]));
+    host.vmkfstools(&["-C", "vmfs5", "-S", "ds", &head])?;
+    for name in ["near", "late"] {
+        let path = format!("ds/{name}.vmdk");
+        host.vmkfstools(&["-c", "64m", "-d", "eagerzeroedthick", &path])?;
+    }
+    host.vmkfstools(&["-c", "400m", "-d", "eagerzeroedthick", "ds/fill.vmdk"])?;
+    let ended = host.answer(&["vmkfstools", "-Z", &extent, &head], "0\n")?;
+    ensure!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    host.vmkfstools(&["-c", &format!("{FAR}m"), "-d", "thin", "ds/far.vmdk"])?;
+    Ok(Apart { array, host, path, devices })
+}
+
+impl Apart {
+    /// A machine that uses a disk; time-outs are ESXi's, divided by 10.
+    fn machine(&self, disk: &str, pattern: &str, more: &[&str]) -> Result<Running> {
+        let run = ["--divide-times", "10", "vm", "run", disk, "--pattern", pattern];
+        self.host.start(&[&run[..], more].concat())
+    }
+
+    fn is_whole(&self) -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let images = [0, 1].map(|lun| image_of(&self.array, lun, folder.path()));
+        let images = images.into_iter().collect::<Result<Vec<_>>>()?;
+        ensure!(fsck_all(&images)? == [0; 5], "fsck.vmfs complains");
+        let far = Fuse::mount_all(&images)?.read("far-flat.vmdk")?;
+        ensure!(far == written(FAR), "far.vmdk differs");
+        Ok(())
+    }
+}
+
+fn figures(ended: &Finished) -> Result<Value> {
+    ensure!(ended.status.success(), "{}{}", ended.stdout, ended.stderr);
+    serde_json::from_str(&ended.stdout).context("figures")
+}
+
+#[test]
+fn an_extent_without_a_path_stops_only_what_lies_on_it_and_nothing_is_lost() -> Result<()> {
+    let apart = apart()?;
+    let near = apart.machine("ds/near.vmdk", "random-mix4k", &["--seconds", "10"])?;
+    let count = FAR.to_string();
+    let far = ["--operations", &count, "--seconds", "100", "--patience", "100"];
+    // The disk has more than 40 MiB on the extent.
+    apart.path.silence_after(40 << 20);
+    let far = apart.machine("ds/far.vmdk", "sequential-write1m", &far)?;
+    wait_until("the machine is stunned", || Ok(far.complaints()?.contains("stunned:")))?;
+    // Who comes now finds the datastore degraded, and the head as good as ever.
+    let late = ["--operations", "20", "--seconds", "100"];
+    let late = apart.machine("ds/late.vmdk", "sequential-write1m", &late)?;
+    let late = late.wait(PATIENCE)?;
+    ensure!(late.stderr.contains("ds is degraded"), "{}", late.stderr);
+    assert_eq!(number(&figures(&late)?, "/operations")?, 20);
+    apart.path.speak();
+    let (near, far) = (figures(&near.wait(PATIENCE)?)?, figures(&far.wait(PATIENCE)?)?);
+    assert_eq!(number(&near, "/stuns")?, 0);
+    ensure!(number(&far, "/stuns")? >= 1, "{far}");
+    assert_eq!(number(&far, "/operations")?, FAR as u64);
+    apart.is_whole()
+}
+
+#[test]
+fn an_extent_that_says_that_it_is_gone_fails_what_lies_on_it_with_its_name() -> Result<()> {
+    let apart = apart()?;
+    let count = FAR.to_string();
+    apart.host.run(&[
+        "vm",
+        "run",
+        "ds/far.vmdk",
+        "--pattern",
+        "sequential-write1m",
+        "--operations",
+        &count,
+    ])?;
+    let near = apart.machine("ds/near.vmdk", "random-mix4k", &["--seconds", "6"])?;
+    let far = apart.machine("ds/far.vmdk", "random-mix4k", &["--seconds", "100"])?;
+    thread::sleep(Duration::from_secs(2));
+    apart.array.gantry(&["volume", "unmap", "p/b", "--host", "any"])?;
+    let words = far.wait(PATIENCE)?.failure()?;
+    for part in [&apart.devices[1], "permanently lost (PDL)"] {
+        ensure!(words.contains(part), "no '{part}' in {words}");
+    }
+    ensure!(!words.contains("all paths are down"), "nobody waits for it: {words}");
+    let near = figures(&near.wait(PATIENCE)?)?;
+    assert_eq!(number(&near, "/stuns")?, 0);
+    let read = apart.host.attempt(&["file", "hash", "ds/far.vmdk"])?.failure()?;
+    ensure!(read.contains("is missing: map its LUN"), "{read}");
+    apart.array.gantry(&["volume", "map", "p/b", "--host", "any"])?;
+    apart.host.run(&["rescan"])?;
+    apart.host.run(&["file", "hash", "ds/far.vmdk"]).map(|_| ())
+}
+
+#[test]
+fn a_device_that_is_an_extent_is_not_formatted() -> Result<()> {
+    let apart = apart()?;
+    let [head, extent] = [0, 1].map(|number: usize| format!("{}:1", apart.devices[number]));
+    let words = ["vmkfstools", "-C", "vmfs5", "-S", "new", &extent];
+    let refused = apart.host.attempt(&words)?.failure()?;
+    ensure!(refused.contains("is an extent of the datastore on"), "{refused}");
+    // A host that does not see the head does not know whose it is.
+    let blind = Host::new("esx2", &[&apart.array.lun_url(1)?])?;
+    blind.run(&["rescan"])?;
+    for typed in ["", "1\n"] {
+        let ended = blind.answer(&words, typed)?;
+        let printed = String::from_utf8_lossy(&[ended.stdout, ended.stderr].concat()).into_owned();
+        ensure!(!ended.status.success() && printed.contains("nothing was changed"), "{printed}");
+        ensure!(printed.contains("whose head this host does not see"), "{printed}");
+    }
+    apart.host.run(&["file", "hash", "ds/far.vmdk"])?;
+    // The datastore is gone; what was its extent is free, after the question.
+    apart.host.vmkfstools(&["-C", "vmfs5", "-S", "other", &head])?;
+    let ended = apart.host.answer(&words, "0\n")?;
+    ensure!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    apart.host.run(&["file", "touch", "new/file"]).map(|_| ())
+}
+
+/// The reason why a clone was read and written, as its report has it.
+fn reason(report: &Value) -> Result<String> {
+    let reasons = report["fallbacks"].as_object().context("fallbacks")?;
+    ensure!(reasons.len() == 1, "{report}");
+    Ok(reasons.keys().next().context("a reason")?.clone())
+}
+
+/// A datastore over an extent of `ours` and one of another array, full enough that a disk lies on both.
+fn over_two_arrays(ours: &Array, other: &str) -> Result<Host> {
+    let host = Host::new("esx1", &[&ours.lun_url(0)?, other])?;
+    // tgt has no COMPARE AND WRITE.
+    host.run(&["esxcfg-advcfg", "-s", "0", "/VMFS3/HardwareAcceleratedLocking"])?;
+    let head = ours.gantry_json(&["volume", "show", "p/a"])?["naa"].clone();
+    let head = head.as_str().context("an identifier")?;
+    let extent = host.devices()?.into_iter().find(|device| device != head).context("an extent")?;
+    let head = format!("{head}:1");
+    host.vmkfstools(&["-C", "vmfs5", "-S", "ds", &head])?;
+    host.vmkfstools(&["-c", "600m", "-d", "eagerzeroedthick", "ds/fill.vmdk"])?;
+    let words = ["vmkfstools", "-Z", &format!("{extent}:1"), &head];
+    let ended = host.answer(&words, "0\n")?;
+    ensure!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    host.vmkfstools(&["-c", "400m", "-d", "thin", "ds/s.vmdk"])?;
+    let run = ["vm", "run", "ds/s.vmdk", "--pattern", "sequential-write1m"];
+    host.run(&[&run[..], &["--operations", "400", "--seconds", "100"]].concat())?;
+    Ok(host)
+}
+
+#[test]
+fn a_clone_on_extents_of_two_arrays_is_read_and_written_and_says_why() -> Result<()> {
+    let (ours, tgt) = (array(&[("a", "1G")])?, Tgt::start(2 << 30)?);
+    let host = over_two_arrays(&ours, &tgt.url(""))?;
+    let report = host.vmkfstools(&["-i", "ds/s.vmdk", "-d", "thin", "ds/c.vmdk", "--verify"])?;
+    assert_eq!(
+        reason(&report)?,
+        "the VMFS datastore has multiple LUNs or extents on different arrays"
+    );
+    assert_eq!(number(&report, "/offloaded_commands")?, 0);
+    ensure!(report["verified"].is_string(), "{report}");
+    // Two arrays of one product look like one: the array itself refuses.
+    let (one, two) = (array(&[("a", "1G")])?, array(&[("a", "2G")])?);
+    let host = over_two_arrays(&one, &two.lun_url(0)?)?;
+    let report = host.vmkfstools(&["-i", "ds/s.vmdk", "-d", "thin", "ds/c.vmdk", "--verify"])?;
+    assert_eq!(reason(&report)?, "the array failed EXTENDED COPY");
+    ensure!(number(&report, "/failed_commands")? > 0, "{report}");
+    ensure!(report["verified"].is_string(), "{report}");
+    let ledger = two.gantry_json(&["offload", "list"])?;
+    let refusal = &ledger["rows"][0]["refusals"][0];
+    assert_eq!(refusal["reason"], "copy target device not reachable", "{ledger}");
+    Ok(())
 }

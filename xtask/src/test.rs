@@ -40,8 +40,7 @@ pub(crate) struct Options {
     integrations: bool,
 }
 
-/// Black-box tests that mostly wait: for devices that hang, or daemons that open again. Hosts with
-/// short time limits (`outages_hosts`) are not among them, since others beside them make them time out.
+/// Black-box tests that mostly wait: for devices that hang, or daemons that open again.
 const WAITING: [&str; 5] = ["kill_nine", "losses", "mirror_checks", "mirror_upkeep", "mirrors"];
 
 /// What became of a step.

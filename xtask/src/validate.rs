@@ -56,12 +56,16 @@ pub(crate) struct Options {
     #[arg(long, default_value = "scaled")]
     scale: String,
     /// Score cards of every array that can be had here, on one page: ours, tgt, istgt, the Linux kernel's
-    /// target (LIO) in an emulated machine, and SPDK if --spdk names it. At tiny sizes, one round.
+    /// target (LIO) in an emulated machine, and SPDK and SCST if --spdk and --scst name them. At tiny
+    /// sizes, one round.
     #[arg(long, conflicts_with_all = ["wire", "memory", "case", "rounds", "scale"])]
     arrays: bool,
     /// With --arrays: SPDK's program iscsi_tgt, built by whoever points at it.
     #[arg(long, requires = "arrays", value_name = "PROGRAM")]
     spdk: Option<PathBuf>,
+    /// With --arrays: SCST's source tree, built for the guest's kernel by whoever points at it.
+    #[arg(long, requires = "arrays", value_name = "FOLDER")]
+    scst: Option<PathBuf>,
     /// The namespace is there: go on in it.
     #[arg(long, hide = true, requires = "wire")]
     in_namespace: bool,

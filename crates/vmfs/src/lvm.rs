@@ -5,6 +5,7 @@
 use crate::bytes::{Sector, Uuid, get_text, get_u32, get_u64, put_text, put_u32, put_u64};
 use crate::limits::{EXTENTS_MAX, VOLUME_DISKS_MAX};
 use crate::lock::{Contention, Locking, read_patiently, write_patiently};
+use crate::partition::{self, Table};
 use crate::{Disk, Error, Result};
 
 /// Where the header begins in a partition.
@@ -314,6 +315,10 @@ const CLAIM_US: u64 = 60_000_000;
 
 /// Claims a disk that is no part of a volume for the volume's bytes from `first` on. The caller holds
 /// the volume's lock for this.
+///
+/// With a partition table the header lies elsewhere than without one, so two volumes may want the disk
+/// in different places. Each looks at the other place after it has claimed its own: one of them, or both,
+/// sees the other's claim and takes its own back.
 pub(crate) fn claim(
     disk: &mut impl Disk,
     [partition, first]: [u64; 2],
@@ -331,16 +336,49 @@ pub(crate) fn claim(
     if read(disk, partition).is_ok_and(is_part) {
         return Err(BECAME_EXTENT);
     }
-    let (by, since) = (Uuid::get(&found, CLAIMED_BY), get_u64(&found, CLAIMED_SINCE));
-    let is_claimed = get_u32(&found, 0) == MAGIC && by != Uuid::default() && by != volume;
-    if is_claimed && now < since.saturating_add(CLAIM_US) {
+    if is_claimed(&found, volume, now) {
         return Err(TAKEN);
     }
     let mut image = device_sector(&part, device, now);
     volume.put(&mut image, CLAIMED_BY);
     put_u64(&mut image, CLAIMED_SINCE, now);
-    let swapped = locking.swap(disk, at, [&found, &image], &mut Contention::default())?;
-    if swapped { Ok(Claim { image, device, part }) } else { Err(TAKEN) }
+    if !locking.swap(disk, at, [&found, &image], &mut Contention::default())? {
+        return Err(TAKEN);
+    }
+    if let Err(error) = refuse_elsewhere(disk, &part, volume) {
+        // If this fails, the other volume has overwritten it, or it grows old.
+        let _ = locking.swap(disk, at, [&image, &found], &mut Contention::default());
+        return Err(error);
+    }
+    Ok(Claim { image, device, part })
+}
+
+/// Whether a device's sector says that another volume's host is at work on it.
+fn is_claimed(sector: &Sector, volume: Uuid, now: u64) -> bool {
+    let (by, since) = (Uuid::get(sector, CLAIMED_BY), get_u64(sector, CLAIMED_SINCE));
+    let is_other = get_u32(sector, 0) == MAGIC && by != Uuid::default() && by != volume;
+    is_other && now < since.saturating_add(CLAIM_US)
+}
+
+/// Refuses a disk that another volume claims, or has, in a place where ours is not. The claim is looked
+/// for first: it ends only when the partition table and the header tell of the volume.
+fn refuse_elsewhere(disk: &mut impl Disk, part: &Part, volume: Uuid) -> Result<()> {
+    let places = [Table::None, Table::Gpt].map(partition::first_byte);
+    for other in places.into_iter().filter(|place| *place != part.partition) {
+        let mut sector = [0; 512];
+        read_patiently(disk, other + HEADER, &mut sector)?;
+        if is_claimed(&sector, volume, now_us(disk)) {
+            return Err(TAKEN);
+        }
+    }
+    let present = partition::find(disk);
+    let Some(present) = present.ok().filter(|place| *place != part.partition) else {
+        return Ok(());
+    };
+    match read(disk, present) {
+        Ok(header) if header.uuid != volume => Err(BECAME_EXTENT),
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 const BECAME_EXTENT: Error =

@@ -11,6 +11,7 @@ pub mod machine;
 pub mod packages;
 pub mod relay;
 pub mod report;
+pub mod scst;
 
 pub use bench::Bench;
 pub use lio::Lio;
@@ -18,3 +19,4 @@ pub use machine::{Finished, Hardware, Machine};
 pub use packages::Root;
 pub use relay::Relay;
 pub use report::{Need, Report};
+pub use scst::Scst;

@@ -50,7 +50,7 @@ impl Lio {
     pub fn start(luns: u32, bytes: u64, room_mib: u32) -> Result<Self> {
         let portal = free_address()?.port();
         let memory_mib = OWN_MEMORY_MIB + room_mib;
-        let hardware = Hardware { memory_mib, forwards: vec![(portal, PORT)], programs: None };
+        let hardware = Hardware { memory_mib, forwards: vec![(portal, PORT)], share: None };
         let mut machine = Machine::boot(&Root::get()?, hardware)?;
         machine.run(TIMEOUT, &script(luns, bytes, room_mib))?.success()?;
         Ok(Self { machine, portal, luns })

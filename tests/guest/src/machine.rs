@@ -4,7 +4,7 @@ use std::fmt;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -27,15 +27,17 @@ pub struct Hardware {
     pub memory_mib: u32,
     /// Ports of this machine's loopback address that lead to ones of the guest's.
     pub forwards: Vec<(u16, u16)>,
-    /// A folder of this machine that the guest may mount, read-only: `mount -t 9p -o
-    /// trans=virtio,version=9p2000.L programs FOLDER`.
-    pub programs: Option<PathBuf>,
+    /// A folder of this machine that the guest may mount, read-only: 9P, tag [`SHARE_TAG`].
+    pub share: Option<PathBuf>,
 }
+
+/// The name by which the guest mounts a shared folder.
+pub const SHARE_TAG: &str = "share";
 
 impl Default for Hardware {
     /// An initiator's.
     fn default() -> Self {
-        Self { memory_mib: 640, forwards: Vec::new(), programs: None }
+        Self { memory_mib: 640, forwards: Vec::new(), share: None }
     }
 }
 
@@ -177,12 +179,15 @@ impl Drop for Machine {
     }
 }
 
+/// What QEMU is told of a folder that the guest reads.
+fn shared(folder: &Path, tag: &str) -> String {
+    let folder = folder.display();
+    format!("local,path={folder},mount_tag={tag},security_model=none,readonly=on,multidevs=remap")
+}
+
 fn arguments(root: &Root, scratch: &TempDir, hardware: &Hardware, port: u16) -> Vec<String> {
     let file = |name: &str| scratch.path().join(name).display().to_string();
-    let share = format!(
-        "local,path={},mount_tag=root,security_model=none,readonly=on,multidevs=remap",
-        root.folder().display()
-    );
+    let share = shared(root.folder(), "root");
     let console = format!("file:{}", file("console"));
     let command_line = format!(
         "console=ttyS0 panic=-1 loglevel=6 nokaslr mitigations=off audit=0 no_timer_check \
@@ -193,11 +198,6 @@ fn arguments(root: &Root, scratch: &TempDir, hardware: &Hardware, port: u16) -> 
         |(near, far): &(u16, u16)| format!(",hostfwd=tcp:127.0.0.1:{near}-{ADDRESS}:{far}");
     let forwards: String = hardware.forwards.iter().map(forward).collect();
     let network = format!("user,id=net,restrict=off{forwards}");
-    let programs = hardware.programs.as_ref().map(|folder| {
-        let path = folder.display();
-        format!("local,path={path},mount_tag=programs,security_model=none,readonly=on")
-    });
-    let programs: Vec<[&str; 2]> = programs.iter().map(|share| ["-virtfs", share]).collect();
     let kernel = root.kernel().display().to_string();
     let initramfs = file("initramfs");
     let words = [
@@ -219,7 +219,9 @@ fn arguments(root: &Root, scratch: &TempDir, hardware: &Hardware, port: u16) -> 
         ["-device", "virtio-net-pci,netdev=net,romfile="],
         ["-device", "virtio-rng-pci"],
     ];
-    words.iter().chain(&programs).flatten().map(|&word| word.to_owned()).collect()
+    let more = hardware.share.iter().map(|folder| shared(folder, SHARE_TAG));
+    let more = more.flat_map(|share| ["-virtfs".to_owned(), share]);
+    words.iter().flatten().map(|&word| word.to_owned()).chain(more).collect()
 }
 
 fn accept(listener: &TcpListener, emulator: &mut Running) -> Result<TcpStream> {

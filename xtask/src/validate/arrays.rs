@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use guest::Lio;
+use guest::{Lio, Scst};
 use harness::Array;
 use harness::istgt::Istgt;
 use harness::tgt::Tgt;
@@ -35,12 +35,19 @@ type Validate<'a> = &'a dyn Fn(&Path) -> Result<String>;
 const NAME: &str = "name";
 
 pub(super) fn run(options: &Options, folder: &Path) -> Result<()> {
-    let others = |folder: &Path| spdk(options.spdk.as_deref(), folder);
-    let arrays: [(&str, Validate<'_>); 5] =
-        [("gantry", &ours), ("tgt", &tgt), ("istgt", &istgt), ("lio", &lio), ("spdk", &others)];
-    let wanted = arrays.into_iter().filter(|(name, _)| *name != "spdk" || options.spdk.is_some());
-    let cards =
-        wanted.map(|(name, array)| card(folder, name, array)).collect::<Result<Vec<_>>>()?;
+    let (built_spdk, built_scst) = (options.spdk.as_deref(), options.scst.as_deref());
+    let with_spdk = |folder: &Path| spdk(built_spdk.context("--spdk PROGRAM")?, folder);
+    let with_scst = |folder: &Path| scst(built_scst.context("--scst FOLDER")?, folder);
+    let mut arrays: Vec<(&str, Validate<'_>)> =
+        vec![("gantry", &ours), ("tgt", &tgt), ("istgt", &istgt), ("lio", &lio)];
+    if built_spdk.is_some() {
+        arrays.push(("spdk", &with_spdk));
+    }
+    if built_scst.is_some() {
+        arrays.push(("scst", &with_scst));
+    }
+    let cards = arrays.into_iter().map(|(name, array)| card(folder, name, array));
+    let cards = cards.collect::<Result<Vec<_>>>()?;
     let result = |card: &Card| {
         format!("{}={}", card.name, folder.join(card.folder).join("result.json").display())
     };
@@ -107,19 +114,23 @@ fn istgt(folder: &Path) -> Result<String> {
     Ok(format!("Debian's istgt {}", version_of("istgt")?))
 }
 
+/// What the pages of arrays in the guest say.
+const EMULATED: [&str; 2] = ["--remark", "an emulated machine: seconds mean nothing"];
+
 fn lio(folder: &Path) -> Result<String> {
     let mut lio = Lio::start(LUNS, LUN, ROOM_MIB)?;
-    validate(
-        folder,
-        "lio",
-        &lio.urls(),
-        &["--remark", "an emulated machine: seconds mean nothing"],
-    )?;
+    validate(folder, "lio", &lio.urls(), &EMULATED)?;
     Ok(format!("LIO of Linux {}", lio.release()?))
 }
 
-fn spdk(program: Option<&Path>, folder: &Path) -> Result<String> {
-    let program = program.context("--spdk PROGRAM")?;
+fn scst(built: &Path, folder: &Path) -> Result<String> {
+    let scst = Scst::start(built, LUNS, LUN, ROOM_MIB)?;
+    let validated = validate(folder, "scst", &scst.urls(), &EMULATED);
+    validated.with_context(|| format!("the guest's log:\n{}", scst.log()))?;
+    Ok(format!("SCST {}", scst.version()))
+}
+
+fn spdk(program: &Path, folder: &Path) -> Result<String> {
     let names: Vec<String> = (0..LUNS).map(|number| format!("lun{number}")).collect();
     let luns: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), LUN)).collect();
     let spdk = Spdk::start(program, &folder.join("spdk-files"), Mode::Polling, &luns)?;

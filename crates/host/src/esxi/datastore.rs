@@ -50,19 +50,30 @@ pub fn locking(lun: &Lun) -> Locking {
     if ats { Locking::Ats } else { Locking::Scsi }
 }
 
-/// Makes a datastore on a device: ATS-only where COMPARE AND WRITE works and is enabled.
+/// Whether a device holds a part of a datastore whose head this host does not see: one that is gone, or
+/// one that other hosts use.
+///
+/// # Errors
+/// When the datastore's head is there, or the device cannot be reached.
+pub fn is_stray_extent(host: &Host, device: &str) -> Result<bool> {
+    if !vmfs::is_extent(&mut host.lun(device)?) {
+        return Ok(false);
+    }
+    if let Ok(head) = head_of(host, device) {
+        bail!(
+            "{device} is an extent of the datastore on {head}: delete that first, by -C on {head}:1"
+        );
+    }
+    Ok(true)
+}
+
+/// Makes a datastore on a device: ATS-only where COMPARE AND WRITE works and is enabled. What is on the
+/// device is lost; [`is_stray_extent`] tells whether that is part of another datastore.
 ///
 /// # Errors
 /// When neither COMPARE AND WRITE nor RESERVE works: 'Not supported', as ESXi says.
 pub fn format(host: &mut Host, device: &str, label: &str, lease_ms: Option<u32>) -> Result<()> {
     let mut lun = host.lun(device)?;
-    if vmfs::is_extent(&mut lun)
-        && let Ok(head) = head_of(host, device)
-    {
-        bail!(
-            "{device} is an extent of the datastore on {head}: delete that first, by -C on {head}:1"
-        );
-    }
     try_ats(&mut lun)?;
     let locking = locking(&lun);
     if locking == Locking::Scsi {

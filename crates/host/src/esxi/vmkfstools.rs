@@ -285,6 +285,13 @@ pub fn run(host: &mut Host, words: &[String]) -> Result<Report> {
         Order::Punch(path) => on_disk_made(true, host, &path, "Hole Punching", mover::punch_zeros),
         Order::Reclaim { percent, store } => reclaim(host, &store, percent),
         Order::Format { label, device, lease_ms } => {
+            if datastore::is_stray_extent(host, &device)? {
+                terminal::progress!(
+                    "{device} is an extent of a datastore whose head this host does not see: it is gone, or other \
+                     hosts use it\n"
+                );
+                span::ask(&device)?;
+            }
             datastore::format(host, &device, &label, lease_ms)?;
             terminal::say!("Successfully created new volume: {label}");
             Ok(Report::default())

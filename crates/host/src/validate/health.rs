@@ -184,7 +184,7 @@ fn targets(health: &LockHealth) -> Vec<Target> {
     // Where every abort was refused, there is no 'after'.
     let answered = |aborts: &&Aborts| aborts.complete + aborts.ended_before > 0;
     let judged = health.aborts.as_ref().filter(answered);
-    let wrong = judged.map(|aborts| aborts.wrong + aborts.retries_failed);
+    let wrong = judged.map(|aborts| aborts.wrong);
     let sound =
         health.history.as_ref().map(|history| (history.impossible.len(), history.undecided.len()));
     vec![
@@ -202,7 +202,7 @@ fn targets(health: &LockHealth) -> Vec<Target> {
         ),
         target("own locks that failed or missed", "0", Some(failed.to_string()), Some(failed == 0)),
         target(
-            "after ABORT TASK: blocks that changed later, or retries that failed",
+            "after ABORT TASK: blocks that changed later, or not as was answered",
             "0",
             wrong.map(|wrong| wrong.to_string()),
             wrong.map(|wrong| wrong == 0),

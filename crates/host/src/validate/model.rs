@@ -324,10 +324,13 @@ pub struct Aborts {
     pub old: u64,
     /// Rounds after which it had its new one.
     pub new: u64,
-    /// Rounds after which it had neither, or changed after the answer.
+    /// Rounds in which it had neither, changed after the answer, or is not as the command's status says.
     pub wrong: u64,
-    /// Retries that failed, or missed what had just been read.
+    /// Retries that failed otherwise than by a MISCOMPARE: not judged.
     pub retries_failed: u64,
+    /// Rounds of both kinds, in words; the first few.
+    #[serde(default)]
+    pub findings: Vec<String>,
 }
 
 /// Whether a recorded history makes sense.

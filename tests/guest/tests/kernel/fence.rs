@@ -81,7 +81,7 @@ fn a_reserved_disk_is_taken_from_its_owner_who_writes_no_more() -> Result<()> {
     let portals = [free_address()?, free_address()?];
     let forwards = portals.iter().zip(PORTS).map(|(near, far)| (near.port(), far)).collect();
     let programs_folder = Some(programs.path().to_owned());
-    let hardware = Hardware { memory_mib: 1024, forwards, programs: programs_folder };
+    let hardware = Hardware { memory_mib: 1024, forwards, share: programs_folder };
     let mut bench = Bench::start_with(2, 1, hardware)?;
     prepare(&mut bench)?;
     let mut hosts = Hosts { portals, target: String::new() };
@@ -106,7 +106,7 @@ fn prepare(bench: &mut Bench) -> Result<()> {
     }
     bench.sh(&format!(
         "mkdir -p /mnt/programs
-         mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=512000 programs /mnt/programs
+         mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=512000 share /mnt/programs
          echo 1 >/proc/sys/net/ipv4/ip_nonlocal_bind
          cat >>/run/functions.sh <<'END'\n{FUNCTIONS}\nEND"
     ))?;

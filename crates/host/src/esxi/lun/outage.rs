@@ -93,9 +93,10 @@ impl Lun {
         times().all_paths_down * wanted / USUAL
     }
 
-    /// The last path may have gone.
+    /// The last path may have gone. A device that is lost for good is waited for by nobody.
     pub(super) fn note_outage(&mut self) {
-        if self.paths.iter().any(|path| path.session.is_some()) || self.is_down() {
+        let has_path = self.paths.iter().any(|path| path.session.is_some());
+        if has_path || self.is_down() || self.paths.iter().all(|path| path.is_lost) {
             return;
         }
         self.outage.since = Some(Instant::now());

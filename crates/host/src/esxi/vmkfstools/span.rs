@@ -62,7 +62,7 @@ fn refuse(host: &mut Host, [device, head]: [&str; 2], seen_by: &[PathBuf]) -> Re
 }
 
 /// Asks as ESXi does; the answer is a line of standard input.
-fn ask(device: &str) -> Result<()> {
+pub(super) fn ask(device: &str) -> Result<()> {
     terminal::progress!(
         "VMware ESX Question:\nAll data on device {device}:1 will be lost. Continue and format?\n\n\
          0) _Yes\n1) _No\n\nSelect a number from 0-1: "
@@ -72,6 +72,6 @@ fn ask(device: &str) -> Result<()> {
     io::stdin().lock().read_line(&mut answer).context("reading the answer")?;
     match answer.trim() {
         "0" => Ok(()),
-        _ => bail!("nothing was changed: answer 0 to add {device}:1"),
+        _ => bail!("nothing was changed: answer 0 to overwrite {device}:1"),
     }
 }

@@ -377,7 +377,10 @@ fn lock_health(health: &LockHealth) -> Result<Markup> {
                 (count(aborts.rounds)) " rounds; answers: " (count(aborts.complete)) " complete, " (count(aborts.ended_before))
                 " ended before, " (count(aborts.refused)) " refused; the block had its old content " (count(aborts.old))
                 " times, its new one " (count(aborts.new)) " times; " strong { (count(aborts.wrong)) " wrong" } ", "
-                (count(aborts.retries_failed)) " retries failed."
+                (count(aborts.retries_failed)) " retries failed otherwise, which is not judged."
+            }
+            @if !aborts.findings.is_empty() {
+                ul { @for finding in &aborts.findings { li { (finding) } } }
             }
             p.note { "A stall of 8 s cannot be forced on an array from outside; so the abort follows at once. Commands that took 8 s or longer are counted in the table." }
         }
