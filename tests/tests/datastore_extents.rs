@@ -298,7 +298,8 @@ fn reason(report: &Value) -> Result<String> {
     Ok(reasons.keys().next().context("a reason")?.clone())
 }
 
-/// A datastore over an extent of `ours` and one of another array, full enough that a disk lies on both.
+/// A datastore over an extent of `ours` and one of another array. Neither has room for a disk and its
+/// copy, and the head has none for a disk: wherever they are laid out, blocks go from array to array.
 fn over_two_arrays(ours: &Array, other: &str) -> Result<Host> {
     let host = Host::new("esx1", &[&ours.lun_url(0)?, other])?;
     // tgt has no COMPARE AND WRITE.
@@ -308,19 +309,19 @@ fn over_two_arrays(ours: &Array, other: &str) -> Result<Host> {
     let extent = host.devices()?.into_iter().find(|device| device != head).context("an extent")?;
     let head = format!("{head}:1");
     host.vmkfstools(&["-C", "vmfs5", "-S", "ds", &head])?;
-    host.vmkfstools(&["-c", "600m", "-d", "eagerzeroedthick", "ds/fill.vmdk"])?;
+    host.vmkfstools(&["-c", "450m", "-d", "eagerzeroedthick", "ds/fill.vmdk"])?;
     let words = ["vmkfstools", "-Z", &format!("{extent}:1"), &head];
     let ended = host.answer(&words, "0\n")?;
     ensure!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
-    host.vmkfstools(&["-c", "400m", "-d", "thin", "ds/s.vmdk"])?;
+    host.vmkfstools(&["-c", "520m", "-d", "thin", "ds/s.vmdk"])?;
     let run = ["vm", "run", "ds/s.vmdk", "--pattern", "sequential-write1m"];
-    host.run(&[&run[..], &["--operations", "400", "--seconds", "100"]].concat())?;
+    host.run(&[&run[..], &["--operations", "520", "--seconds", "100"]].concat())?;
     Ok(host)
 }
 
 #[test]
 fn a_clone_on_extents_of_two_arrays_is_read_and_written_and_says_why() -> Result<()> {
-    let (ours, tgt) = (array(&[("a", "1G")])?, Tgt::start(2 << 30)?);
+    let (ours, tgt) = (array(&[("a", "1G")])?, Tgt::start(1 << 30)?);
     let host = over_two_arrays(&ours, &tgt.url(""))?;
     let report = host.vmkfstools(&["-i", "ds/s.vmdk", "-d", "thin", "ds/c.vmdk", "--verify"])?;
     assert_eq!(
@@ -330,14 +331,16 @@ fn a_clone_on_extents_of_two_arrays_is_read_and_written_and_says_why() -> Result
     assert_eq!(number(&report, "/offloaded_commands")?, 0);
     ensure!(report["verified"].is_string(), "{report}");
     // Two arrays of one product look like one: the array itself refuses.
-    let (one, two) = (array(&[("a", "1G")])?, array(&[("a", "2G")])?);
+    let (one, two) = (array(&[("a", "1G")])?, array(&[("a", "1G")])?);
     let host = over_two_arrays(&one, &two.lun_url(0)?)?;
     let report = host.vmkfstools(&["-i", "ds/s.vmdk", "-d", "thin", "ds/c.vmdk", "--verify"])?;
     assert_eq!(reason(&report)?, "the array failed EXTENDED COPY");
     ensure!(number(&report, "/failed_commands")? > 0, "{report}");
     ensure!(report["verified"].is_string(), "{report}");
-    let ledger = two.gantry_json(&["offload", "list"])?;
-    let refusal = &ledger["rows"][0]["refusals"][0];
-    assert_eq!(refusal["reason"], "copy target device not reachable", "{ledger}");
+    // Which of both was asked depends on where the disks lie.
+    let refusals = |array: &Array| array.gantry(&["offload", "list", "--json"]);
+    let (one, two) = (refusals(&one)?, refusals(&two)?);
+    let reason = "copy target device not reachable";
+    ensure!(one.contains(reason) || two.contains(reason), "{one}{two}");
     Ok(())
 }
