@@ -320,6 +320,23 @@ impl RawSession {
         self.run(pdu, data)
     }
 
+    /// PERSISTENT RESERVE OUT, with service action, type and the flags of its parameter list (SPC-4 6.16).
+    ///
+    /// # Errors
+    /// When the target does not answer as RFC 7143 says.
+    pub fn reserve_out(
+        &mut self,
+        lun: u8,
+        [action, kind, flags]: [u8; 3],
+        keys: (u64, u64),
+    ) -> Result<Answer> {
+        let cdb = [0x5f, action, kind, 0, 0, 0, 0, 0, 24, 0];
+        let mut list = keys.0.to_be_bytes().to_vec();
+        list.extend(keys.1.to_be_bytes());
+        list.extend([0, 0, 0, 0, flags, 0, 0, 0]);
+        self.write(lun, &cdb, &list)
+    }
+
     /// As every host does, repeats a command that only brought a unit attention (SAM-5 5.14).
     fn run(&mut self, pdu: Pdu, data_out: &[u8]) -> Result<Answer> {
         for _ in 0..UNIT_ATTENTIONS_MAX {

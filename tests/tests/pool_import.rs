@@ -53,10 +53,7 @@ fn reserve(array: &Array, initiator: &str) -> Result<()> {
     host.read(3, &[0; 6], 0)?.good()?;
     // REGISTER with APTPL, then RESERVE for Write Exclusive.
     for (action, kind, keys) in [(0, 0, (0_u64, 9_u64)), (1, 1, (9, 0))] {
-        let cdb = [0x5f, action, kind, 0, 0, 0, 0, 0, 24, 0];
-        let mut list = [keys.0.to_be_bytes(), keys.1.to_be_bytes(), [0; 8]].concat();
-        list[20] = u8::from(action == 0);
-        host.write(3, &cdb, &list)?.good()?;
+        host.reserve_out(3, [action, kind, u8::from(action == 0)], keys)?.good()?;
     }
     host.write(3, &cdb10(0x2a, 0, 0, 1), &BLOCK)?.good()?;
     Ok(())

@@ -214,10 +214,7 @@ fn seen(array: &Array) -> Result<Value> {
 /// Only).
 fn reserve(session: &mut RawSession) -> Result<()> {
     for (action, kind, keys) in [(0, 0, (0, KEY)), (1, 5, (KEY, 0))] {
-        let cdb = [0x5f, action, kind, 0, 0, 0, 0, 0, 24, 0];
-        let mut list = [keys.0.to_be_bytes(), keys.1.to_be_bytes(), [0; 8]].concat();
-        list[20] = u8::from(action == 0);
-        session.write(1, &cdb, &list)?.good()?;
+        session.reserve_out(1, [action, kind, u8::from(action == 0)], keys)?.good()?;
     }
     Ok(())
 }

@@ -65,7 +65,7 @@ impl Bench {
         keys: (u64, u64),
         flags: u8,
     ) -> Result<Answer> {
-        reserve_out(self.lun, host, [action, kind, flags], keys)
+        host.reserve_out(self.lun, [action, kind, flags], keys)
     }
 
     fn keys(&self, host: &mut RawSession) -> Result<Vec<u64>> {
@@ -82,20 +82,6 @@ impl Bench {
     }
 }
 
-/// PERSISTENT RESERVE OUT, with service action, type and flags.
-fn reserve_out(
-    lun: u8,
-    host: &mut RawSession,
-    [action, kind, flags]: [u8; 3],
-    keys: (u64, u64),
-) -> Result<Answer> {
-    let cdb = [0x5f, action, kind, 0, 0, 0, 0, 0, 24, 0];
-    let mut list = keys.0.to_be_bytes().to_vec();
-    list.extend(keys.1.to_be_bytes());
-    list.extend([0, 0, 0, 0, flags, 0, 0, 0]);
-    host.write(lun, &cdb, &list)
-}
-
 /// What the one host that changes its key knows of it.
 struct Keyholder {
     acknowledged: u64,
@@ -107,7 +93,7 @@ fn change_keys(lun: u8, mut host: RawSession, mut known: Keyholder) -> Result<Ke
     loop {
         known.sent = known.acknowledged + 1;
         let keys = (known.acknowledged, known.sent);
-        let Ok(answer) = reserve_out(lun, &mut host, [REGISTER, 0, APTPL], keys) else {
+        let Ok(answer) = host.reserve_out(lun, [REGISTER, 0, APTPL], keys) else {
             return Ok(known);
         };
         answer.good()?;
