@@ -87,6 +87,11 @@ impl Budget {
         self.estimated.growing -= estimate.growing;
     }
 
+    /// Blocks handed out and promised, and what is estimated: nothing while no operation is under way.
+    pub(crate) fn under_way(&self) -> (u64, u64, Estimate) {
+        (self.handed_out, self.promised, self.estimated)
+    }
+
     /// The effect of all operations under way.
     pub(crate) fn estimated(&self) -> Estimate {
         self.estimated

@@ -103,8 +103,10 @@ impl Volumes {
         result
     }
 
-    /// Adds a volume; returns another one that had its identifier.
+    /// Adds a volume; returns another one that had its identifier. What it is known to share, also as
+    /// read from the table when the pool is opened, may be more than it shares.
     pub(crate) fn insert(&mut self, volume: Volume) -> Option<Volume> {
+        self.changed_since_count = true;
         self.owed += volume.owed_blocks();
         self.directory.insert(&volume);
         self.by_id.insert(volume.spec.id, volume)

@@ -132,7 +132,13 @@ impl World {
         let Some(audit) = &self.audit else { return Ok(()) };
         let sizes = audit.device_sizes();
         let devices = sizes.len() as u64;
-        copy.truncate(sizes.len());
+        let is_labelled = |disk: &SimDisk| {
+            LABELS.iter().any(|&label| disk.stable_block(label).iter().any(|&byte| byte != 0))
+        };
+        // A device that was joining when the power failed may be one of the pool, or not.
+        if copy.split_off(sizes.len()).iter().any(is_labelled) {
+            return Ok(());
+        }
         let (one, other) = (self.random.below(devices), self.random.below(devices));
         let refused: fn(&OpenError) -> bool = match self.random.below(3) {
             0 if devices > 1 => {

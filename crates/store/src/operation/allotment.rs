@@ -228,6 +228,13 @@ impl Serving {
         self.engine.pool.budget.forget(estimate);
     }
 
+    /// What an operation promised to thick volumes is owed to them now, or will not be.
+    pub(super) fn end_promise(&mut self, key: OperationKey) {
+        let Some(operation) = self.requests.table.get_mut(key) else { return };
+        let promised = std::mem::take(&mut operation.promised);
+        self.engine.pool.budget.end_promise(promised);
+    }
+
     /// Waits for a count of what is promised to thick volumes, for a while.
     fn wait_for_count(&mut self, key: OperationKey) -> Result<bool, Failure> {
         let now = self.engine.pool.now;

@@ -97,6 +97,9 @@ impl Serving {
             self.stall(key);
             return Ok(());
         }
+        // Until the records are applied, others must not take what they will promise.
+        self.requests.table[key].promised = promised;
+        self.engine.pool.budget.promise(promised);
         self.commit_change(key, records);
         Ok(())
     }

@@ -5,6 +5,7 @@ use block::{BLOCK, RequestStatistics, Response, VolumeId};
 
 use super::{Operation, OperationKey, Piece, Stage, Work, data_range, sampling};
 use crate::address::Run;
+use crate::budget::Estimate;
 use crate::change::{Change, Done, Outcome};
 use crate::commit::{CommitClass, checksums};
 use crate::error::Failure;
@@ -150,6 +151,7 @@ impl Serving {
     /// The operation's commit was applied.
     pub(crate) fn committed(&mut self, key: OperationKey) {
         self.forget_estimate(key);
+        self.end_promise(key);
         if let Work::Change(change) = &self.requests.table[key].work {
             debug_assert!(!matches!(change, Change::Checkpoint));
             return self.finish(key, Ok(Outcome::Changed));
@@ -164,11 +166,15 @@ impl Serving {
     /// Ends an operation.
     pub(crate) fn finish(&mut self, key: OperationKey, result: Result<Outcome, Failure>) {
         self.forget_estimate(key);
+        self.end_promise(key);
         let Some(operation) = self.requests.table.try_remove(key) else { return };
-        self.engine.pool.budget.end_promise(operation.promised);
         for run in operation.runs {
             self.engine.pool.budget.give_back(run.blocks);
             self.engine.pool.space.give_back(run);
+        }
+        // What was handed out for a commit that failed is known again when the pool is opened anew.
+        if cfg!(debug_assertions) && self.requests.table.is_empty() && self.is_writable() {
+            assert_eq!(self.engine.pool.budget.under_way(), (0, 0, Estimate::default()));
         }
         self.requests.ready.extend(self.requests.locks.release(key, &operation.claims));
         if self.is_closing() && self.requests.table.len() == 1 {

@@ -175,3 +175,24 @@ fn what_is_promised_to_a_thick_volume_twice_takes_nothing_from_locks() {
     assert!(status.running || status.complete && status.bad.is_empty(), "{status:?}");
     adds_up(&pool);
 }
+
+/// What a new thick volume is promised, nothing else takes between its check and its record; and what is
+/// noted as shared in the table of a pool that was opened is counted before metadata is refused.
+#[test]
+fn what_a_change_promises_is_kept_while_the_change_is_on_its_way() {
+    const THICK: VolumeId = VolumeId(7);
+    let mut pool = Pool::new();
+    pool.create(FILLER, "filler", 1 << 30);
+    let free = pool.store.space().free;
+    let size_bytes = (free - (8 << 20)) / 4096 * 4096;
+    let spec = VolumeSpec { thick: true, ..volume(THICK, "thick", size_bytes) };
+    pool.store.change(Tag(1 << 32), Change::CreateVolume(spec));
+    for at in 0..64 {
+        pool.store.submit(Tag(2 << 32 | at), FILLER, write(at << 20, 1 << 20, at));
+    }
+    pool.wait(1 << 32).unwrap();
+    pool.settle();
+    let space = pool.store.space();
+    assert_eq!(space.metadata_left, space.metadata_reserve, "{space:?}");
+    adds_up(&pool);
+}
