@@ -18,8 +18,20 @@ const MIB: usize = 1 << 20;
 /// More than a host should ever wait here.
 const PATIENCE: Duration = Duration::from_secs(200);
 
-/// MiB of the machine's disk: more than the head has, so that it lies on both LUNs.
-const DISK: usize = 900;
+/// MiB of the machine's disk.
+const DISK: usize = 240;
+
+/// MiB of it that the head has room for: it lies on both LUNs.
+const NEAR: usize = 120;
+
+/// Fills a datastore with zeroes that the array writes, but for so many MiB.
+fn fill_but(host: &Host, left: usize) -> Result<()> {
+    let listed = host.run(&["esxcli", "--formatter=json", "storage", "filesystem", "list"])?;
+    let volumes: Value = serde_json::from_str(&listed)?;
+    let free = volumes[0]["Free"].as_u64().context("free bytes")? as usize / MIB;
+    let size = format!("{}m", free.checked_sub(left).context("more is left")?);
+    host.vmkfstools(&["-c", &size, "-d", "eagerzeroedthick", "ds/fill.vmdk"]).map(drop)
+}
 
 /// An array with three LUNs that two hosts see, and a datastore `ds` on the first.
 struct Bench {
@@ -88,6 +100,7 @@ fn spans_two_luns(ats: bool) -> Result<()> {
     ensure!(refused.contains("esx3 does not see"), "{refused}");
     bench.refused(1, "1\n", "nothing was changed")?;
     bench.refused(1, "", "nothing was changed")?;
+    fill_but(second, NEAR)?;
     second.vmkfstools(&["-c", &format!("{DISK}m"), "-d", "thin", "ds/t.vmdk"])?;
     let run = ["vm", "run", "ds/t.vmdk", "--pattern", "sequential-write1m", "--operations"];
     let count = DISK.to_string();
@@ -161,8 +174,8 @@ struct Apart {
     devices: Vec<String>,
 }
 
-/// MiB of the disk on both.
-const FAR: usize = 600;
+/// MiB of the disk on both, of which [`NEAR`] are on the head.
+const FAR: usize = 240;
 
 fn apart() -> Result<Apart> {
     let array = array(&[("a", "1G"), ("b", "1G")])?;
@@ -182,7 +195,7 @@ fn apart() -> Result<Apart> {
         let path = format!("ds/{name}.vmdk");
         host.vmkfstools(&["-c", "64m", "-d", "eagerzeroedthick", &path])?;
     }
-    host.vmkfstools(&["-c", "400m", "-d", "eagerzeroedthick", "ds/fill.vmdk"])?;
+    fill_but(&host, NEAR)?;
     let ended = host.answer(&["vmkfstools", "-Z", &extent, &head], "0\n")?;
     ensure!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
     host.vmkfstools(&["-c", &format!("{FAR}m"), "-d", "thin", "ds/far.vmdk"])?;
