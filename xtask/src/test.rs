@@ -41,7 +41,16 @@ pub(crate) struct Options {
 }
 
 /// Black-box tests that mostly wait: for devices that hang, or daemons that open again.
-const WAITING: [&str; 5] = ["kill_nine", "losses", "mirror_checks", "mirror_upkeep", "mirrors"];
+const WAITING: [&str; 8] = [
+    "kill_nine",
+    "losses",
+    "mirror_checks",
+    "mirror_upkeep",
+    "mirrors",
+    "outages_hosts",
+    "pool_opening",
+    "thresholds",
+];
 
 /// What became of a step.
 struct StepResult {
