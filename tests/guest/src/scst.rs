@@ -63,8 +63,9 @@ impl Scst {
         loaded.with_context(|| format!("loading SCST; it has to be built for Linux {release}"))?;
         let configured = machine.run(TIMEOUT, &script(luns, bytes, room_mib))?.success();
         configured.with_context(|| machine.log())?;
-        let version = machine.run(TIMEOUT, "head -n 1 /sys/kernel/scst_tgt/version")?.success()?;
-        Ok(Self { machine, portal, luns, version: version.trim().to_owned() })
+        let told = machine.run(TIMEOUT, "head -n 1 /sys/kernel/scst_tgt/version")?.success()?;
+        let version = told.trim().trim_start_matches("SCST version: ").to_owned();
+        Ok(Self { machine, portal, luns, version })
     }
 
     /// Addresses of its LUNs.
