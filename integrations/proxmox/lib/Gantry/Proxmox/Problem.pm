@@ -5,6 +5,8 @@ package Gantry::Proxmox::Problem;
 use strict;
 use warnings;
 
+use Scalar::Util qw(blessed);
+
 use overload
     '""' => sub { return $_[0]->{detail} . "\n" },
     'bool' => sub { return 1 },
@@ -22,7 +24,8 @@ sub throw {
 # Whether an error is a refusal of one of these types.
 sub is {
     my ($error, @types) = @_;
-    return 0 if !ref($error) || !eval { $error->isa(__PACKAGE__) };
+    # No eval here: $error may be an alias of $@, which one would clear.
+    return 0 if !blessed($error) || !$error->isa(__PACKAGE__);
     my $type = $error->{type};
     return scalar(grep { $_ eq $type } @types) ? 1 : 0;
 }

@@ -20,6 +20,10 @@ use constant {
     SIZE_UNIT => 4096,
 };
 
+# Seconds after which an untagged volume is taken for what an interrupted call left: longer than the
+# cluster's lock of a shared storage lasts, so that a call which is under way elsewhere is not disturbed.
+our $leftover_seconds = 120;
+
 # array: a client. pool: of the array. owner: of the storage.
 sub new {
     my ($class, %fields) = @_;
@@ -149,7 +153,7 @@ sub remove_leftover {
     my ($self, $name) = @_;
     my $volume = $self->fetch($name) // return 1;
     my $is_empty = !$volume->{snapshot} && !$volume->{mapped_bytes} && !$volume->{snapshots} && !defined($volume->{origin});
-    return 0 if %{ $volume->{tags} } || @{ $volume->{maps} } || !$is_empty;
+    return 0 if %{ $volume->{tags} } || @{ $volume->{maps} } || !$is_empty || time() - $volume->{created} < $leftover_seconds;
     return eval { $self->delete_object('volumes', $volume); 1 } // 0;
 }
 
