@@ -15,6 +15,8 @@ enum Sign {
     Library(&'static str),
     /// A header.
     Header(&'static str),
+    /// A module that Perl finds.
+    Perl(&'static str),
 }
 
 struct Package {
@@ -110,7 +112,37 @@ pub(crate) fn for_integrations() -> Result<()> {
         sign: Sign::Program("go"),
         purpose: "the driver for Kubernetes; 1.21 or newer, which fetches the version that it wants",
     };
-    provide(&[LIBISCSI, GO])
+    provide(&[LIBISCSI, GO])?;
+    provide(&PERL)
+}
+
+/// Modules of Perl that the base classes of Proxmox VE load, and what reads the plugin's own.
+const PERL: [Package; 21] = [
+    perl("libanyevent-perl", "AnyEvent"),
+    perl("libclone-perl", "Clone"),
+    perl("libdevel-cycle-perl", "Devel::Cycle"),
+    perl("libencode-locale-perl", "Encode::Locale"),
+    perl("libfile-chdir-perl", "File::chdir"),
+    perl("libfilesys-df-perl", "Filesys::Df"),
+    perl("libio-socket-ssl-perl", "IO::Socket::SSL"),
+    perl("libjson-perl", "JSON"),
+    perl("libjson-xs-perl", "JSON::XS"),
+    perl("liblinux-inotify2-perl", "Linux::Inotify2"),
+    perl("libnet-dbus-perl", "Net::DBus"),
+    perl("libnet-ip-perl", "Net::IP"),
+    perl("libnetaddr-ip-perl", "NetAddr::IP"),
+    perl("libperl-critic-perl", "Perl::Critic"),
+    perl("libposix-strptime-perl", "POSIX::strptime"),
+    perl("libsocket6-perl", "Socket6"),
+    perl("libstring-shellquote-perl", "String::ShellQuote"),
+    perl("libtimedate-perl", "Date::Parse"),
+    perl("liburi-perl", "URI"),
+    perl("libwww-perl", "LWP::UserAgent"),
+    perl("libxml-libxml-perl", "XML::LibXML"),
+];
+
+const fn perl(name: &'static str, module: &'static str) -> Package {
+    Package { name, sign: Sign::Perl(module), purpose: "the storage plugin for Proxmox VE" }
 }
 
 /// The same for a Ceph cluster on this machine.
@@ -182,6 +214,11 @@ fn is_present(sign: &Sign) -> bool {
         Sign::Header(name) => ["/usr/include", "/usr/local/include"]
             .iter()
             .any(|folder| Path::new(folder).join(name).exists()),
+        Sign::Perl(module) => Command::new("perl")
+            .arg(format!("-M{module}"))
+            .args(["-e", "1"])
+            .output()
+            .is_ok_and(|output| output.status.success()),
         Sign::Library(name) => library_folders().iter().any(|folder| folder.join(name).exists()),
     }
 }

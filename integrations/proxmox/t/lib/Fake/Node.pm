@@ -141,12 +141,22 @@ sub write_file {
 
 sub list_folder {
     my ($self, $path) = @_;
-    return sort map { "session$_" } keys %{ $self->{sessions} } if $path eq '/sys/class/iscsi_session';
-    return sort keys %{ $self->{disks} } if $path eq '/sys/class/scsi_device';
-    return sort('sda0', keys %{ $self->{maps} }) if $path eq '/sys/block';
-    return ($self->{disks}->{$1}->{name}) if $path =~ m{^/sys/class/scsi_device/([\d:]+)/device/block$};
-    return sort keys %{ $self->{maps}->{$1}->{slaves} // {} } if $path =~ m{^/sys/block/(dm-\d+)/slaves$};
-    die "a look into $path is not expected\n";
+    my @names;
+    if ($path eq '/sys/class/iscsi_session') {
+        @names = map { "session$_" } keys %{ $self->{sessions} };
+    } elsif ($path eq '/sys/class/scsi_device') {
+        @names = keys %{ $self->{disks} };
+    } elsif ($path eq '/sys/block') {
+        @names = ('sda0', keys %{ $self->{maps} });
+    } elsif ($path =~ m{^/sys/class/scsi_device/([\d:]+)/device/block$}) {
+        @names = ($self->{disks}->{$1}->{name});
+    } elsif ($path =~ m{^/sys/block/(dm-\d+)/slaves$}) {
+        @names = keys %{ $self->{maps}->{$1}->{slaves} // {} };
+    } else {
+        die "a look into $path is not expected\n";
+    }
+    @names = sort @names;
+    return @names;
 }
 
 sub read_link {
