@@ -106,20 +106,22 @@ sub make {
         my $error = $@;
         return $self->mark($volname, $body->{name}, $answer->{data}->{naa}) if $answer;
         die $error if !Gantry::Proxmox::Problem::is($error, 'name-taken');
-        my $own = $error->{resent} ? $self->resent_clone($segments, $body->{name}) : undef;
+        my $own = $error->{resent} ? $self->made_before($segments, $body) : undef;
         return $self->mark($volname, $body->{name}, $own->{naa}) if $own;
         return 0 if !$self->remove_leftover($body->{name});
     }
     return 0;
 }
 
-# The clone that an attempt of this call made whose answer was lost; undef if there is none. The array
+# What an attempt of this call made whose answer was lost; undef if there is no such volume. The array
 # forgets Idempotency-Keys when it restarts.
-sub resent_clone {
-    my ($self, $segments, $name) = @_;
-    return undef if ($segments->[-1] // '') ne 'clones';
-    my $volume = $self->fetch($name) // return undef;
-    return undef if %{ $volume->{tags} } || @{ $volume->{maps} } || ($volume->{origin} // '') ne "$self->{pool}/$segments->[2]";
+sub made_before {
+    my ($self, $segments, $body) = @_;
+    my $volume = $self->fetch($body->{name}) // return undef;
+    return undef if %{ $volume->{tags} } || @{ $volume->{maps} } || !$volume->{thick} != !$body->{thick};
+    my $is_clone = $segments->[-1] eq 'clones';
+    return undef if ($volume->{origin} // '') ne ($is_clone ? "$self->{pool}/$segments->[2]" : '');
+    return undef if !$is_clone && ($volume->{mapped_bytes} || $volume->{size_bytes} != $body->{size_bytes});
     return $volume;
 }
 
@@ -313,6 +315,13 @@ sub revert {
 sub host_of {
     my ($self, $initiator) = @_;
     return $self->{array}->list('hosts', { initiators => $initiator })->[0];
+}
+
+# Volumes and snapshots of the storage that a host sees.
+sub seen_by {
+    my ($self, $host) = @_;
+    my $snapshots = $self->tagged('snapshots', Gantry::Proxmox::Names::SNAPSHOT_TAG, "$self->{owner}/*", hosts => $host);
+    return (@{ $self->list(hosts => $host) }, @$snapshots);
 }
 
 # The LUN number by which a host sees an object, mapping it if need be.

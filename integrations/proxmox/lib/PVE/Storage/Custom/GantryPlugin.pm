@@ -152,14 +152,15 @@ sub on_update_hook_full {
     my %after = (%$scfg, %{ $update // {} });
     delete @after{ @{ $delete // [] } };
     ensure_chap_key(\%after);
-    my $has_token = exists($sensitive->{password});
-    die "the storage cannot be without its token\n" if $has_token && !defined($sensitive->{password});
+    # A storage whose array is away can still be disabled.
+    return if !exists($sensitive->{password});
+    die "the storage cannot be without its token\n" if !defined($sensitive->{password});
     my $file = token_file($storeid);
     my $before = $machine->read_file($file);
-    write_secret($file, $sensitive->{password}) if $has_token;
+    write_secret($file, $sensitive->{password});
     return if eval { $class->check_access($storeid, \%after); 1 };
     my $error = $@;
-    write_secret($file, $before) if $has_token && defined($before);
+    write_secret($file, $before) if defined($before);
     die $error;
 }
 
@@ -468,10 +469,8 @@ sub activate_storage {
     $machine->locked(sub {
         my $initiator = $class->initiator();
         my $host = $class->own_host($volumes);
-        my $seen = $host ? $volumes->list(hosts => $host->{name}) : [];
-        for my $volume (grep { !$initiator->has($_->{naa}) } @$seen) {
-            $volumes->unmap_from($volume, $host->{name});
-        }
+        my @seen = $host ? $volumes->seen_by($host->{name}) : ();
+        $volumes->unmap_from($_, $host->{name}) for grep { !$initiator->has($_->{naa}) } @seen;
         $machine->put_mark($mark);
     });
     return 1;
