@@ -137,7 +137,7 @@ class Course:
     """What has happened on the way to what a task says."""
 
     def __init__(self):
-        # What there was at the first look, and what there should be by the last one; empty for no object.
+        # For the difference: what there was at the first look, and what there should be by the last one.
         self.first = None
         self.last = None
         self.done = set()
@@ -149,8 +149,8 @@ class Course:
     def look(self, before, after):
         """Takes a look; the names of what is left to do."""
         if self.first is None:
-            self.first = before or {}
-        self.last = after or {}
+            self.first = told(before)
+        self.last = told(after)
         left = differences(before, after, self.done)
         if self.doubtful is not None and self.doubtful not in left:
             self.changed = True
@@ -171,6 +171,11 @@ class Course:
             raise problem
         self.doubtful = name if problem.resent else None
         time.sleep(min(PAUSE_MAX, PAUSE_FIRST * 2 ** min(self.conflicts, 8)))
+
+
+def told(managed):
+    """What a difference tells of an object, which may be missing, or have nothing that the task says."""
+    return dict(state="absent") if managed is None else dict(managed, state="present")
 
 
 def differences(before, after, done):
