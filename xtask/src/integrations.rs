@@ -1,5 +1,7 @@
 //! Integrations with platforms: each one's own checks and test suites, against built binaries.
 
+pub(crate) mod ansible;
+
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};

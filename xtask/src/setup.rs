@@ -112,7 +112,12 @@ pub(crate) fn for_integrations() -> Result<()> {
         sign: Sign::Program("go"),
         purpose: "the driver for Kubernetes; 1.21 or newer, which fetches the version that it wants",
     };
-    provide(&[LIBISCSI, GO])?;
+    const VENV: Package = Package {
+        name: "python3-venv",
+        sign: Sign::Program("python3"),
+        purpose: "the environment in which the suite of the Ansible collection installs ansible-core",
+    };
+    provide(&[LIBISCSI, GO, VENV])?;
     provide(&PERL)
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use api::{Problem, ProblemKind};
 use array::ArrayError;
+use block::BlockError;
 use store::{ChangeError, Failure, OpenError};
 
 /// A refusal of a type that a program can act on; `detail` says to people what to do.
@@ -28,7 +29,8 @@ pub fn conflict(detail: &impl Display) -> Problem {
 
 /// The pool that a request was about is served no more.
 pub fn gone() -> Problem {
-    conflict(&"the pool was closed or deleted meanwhile: nothing was changed")
+    let detail = "the pool was closed or deleted meanwhile: nothing was changed";
+    problem(ProblemKind::PoolUnavailable, &detail)
 }
 
 /// Not this way.
@@ -126,8 +128,23 @@ pub fn refused(error: &ArrayError) -> Problem {
 pub fn failed(failure: &Failure) -> Problem {
     match failure {
         Failure::Change(error) => change_refused(error),
-        Failure::Block(error) => conflict(error),
+        Failure::Block(error) => block_refused(error),
         Failure::Open(error) => not_opened(error),
+    }
+}
+
+fn block_refused(error: &BlockError) -> Problem {
+    match error {
+        // Also while the daemon stops: another attempt may succeed when it runs again.
+        BlockError::Closed | BlockError::ReadOnly => problem(ProblemKind::PoolUnavailable, error),
+        BlockError::OutOfSpace | BlockError::SpaceComing => problem(ProblemKind::PoolFull, error),
+        BlockError::NoSuchVolume => problem(ProblemKind::NotFound, error).with("object", "volume"),
+        BlockError::OutOfRange
+        | BlockError::Miscompare { .. }
+        | BlockError::Medium { .. }
+        | BlockError::Snapshot
+        | BlockError::DifferentPool
+        | BlockError::Busy => conflict(error),
     }
 }
 

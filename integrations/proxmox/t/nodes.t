@@ -159,8 +159,8 @@ for (1 .. 4) {
     $lab->{array}->resume();
 }
 my @during = readline($made_there);
-# A daemon that stops answers a change that is under way with 'conflict', by which nobody can tell that
-# it is worth another attempt.
+# A daemon that stops refuses a change that is under way ('pool-unavailable'): nothing was made, and whoever
+# asked is told.
 my @closed = grep { m/\Ano: .*the pool (?:is|was) closed/ } @during;
 is(scalar(@during), 40, 'calls outlive restarts of the daemon');
 is_deeply([grep { m/\Ano: / && !m/the pool (?:is|was) closed/ } @during], [], 'or are refused by a daemon that stops');
