@@ -29,6 +29,10 @@ pub struct NewSnapshot {
     /// volumes and snapshots of the pool.
     #[schema(min_length = 1, max_length = 63, pattern = "^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     pub name: String,
+    /// Its labels: keys of 1 to 63 letters, digits, '-', '_', '.', and values of at most 128 characters,
+    /// none of them a control character; at most 16.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
 }
 
 /// A volume's content at one moment. It never changes; it can be mapped, for reading.
@@ -75,6 +79,10 @@ pub struct CloneVolume {
     /// Whether it is thick: all of its space is set aside, so that it never runs out.
     #[serde(default, alias = "reserved")]
     pub thick: bool,
+    /// Its labels: keys of 1 to 63 letters, digits, '-', '_', '.', and values of at most 128 characters,
+    /// none of them a control character; at most 16.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
 }
 
 /// A volume is to take back the content and the size that a snapshot of it kept.

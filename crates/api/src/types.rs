@@ -134,6 +134,10 @@ pub struct CreateVolume {
     /// The blocks that hosts see.
     #[serde(default)]
     pub block_size: BlockSize,
+    /// Its labels: keys of 1 to 63 letters, digits, '-', '_', '.', and values of at most 128 characters,
+    /// none of them a control character; at most 16.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
 }
 
 /// Another size for a volume.

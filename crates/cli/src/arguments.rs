@@ -11,7 +11,7 @@ use clap_complete::Shell;
 use crate::alerts::AlertCommand;
 use crate::configuration::ConfigurationCommand;
 use crate::confirmation::Confirmation;
-use crate::labels::{RenameArguments, TagArguments};
+use crate::labels::{NewTags, RenameArguments, TagArguments};
 use crate::offload::OffloadCommand;
 use crate::pool_import::RecoveryKeyCommand;
 use crate::pools::{PoolCommand, ThresholdArguments};
@@ -150,6 +150,8 @@ pub(crate) enum VolumeCommand {
         /// The blocks that hosts see, for the life of the volume. ESXi needs 512 or 512e.
         #[arg(long, value_enum, default_value = "512")]
         block_size: BlockSizeArgument,
+        #[command(flatten)]
+        tags: NewTags,
     },
     /// List all volumes.
     List,
@@ -179,6 +181,8 @@ pub(crate) enum VolumeCommand {
         /// Thick: set all of its space aside, so that it never runs out.
         #[arg(long, alias = "reserved")]
         thick: bool,
+        #[command(flatten)]
+        tags: NewTags,
     },
     /// Take back the content and the size that a snapshot of the volume kept.
     Revert {

@@ -109,7 +109,7 @@ impl Invocation {
 
     fn volume(&self, command: &VolumeCommand) -> Result<()> {
         match command {
-            VolumeCommand::Create { path, size, thick, block_size } => {
+            VolumeCommand::Create { path, size, thick, block_size, tags } => {
                 let (pool, name) = split(path)?;
                 let body = CreateVolume {
                     pool,
@@ -117,6 +117,7 @@ impl Invocation {
                     size_bytes: *size,
                     thick: *thick,
                     block_size: (*block_size).into(),
+                    tags: tags.parse()?,
                 };
                 self.changed::<Volume>(Method::POST, "/v1/volumes", &body, |volume| {
                     format!("Created volume {path} ({}).", volume.naa)
@@ -133,7 +134,9 @@ impl Invocation {
                     format!("Resized volume {path}.")
                 })
             }
-            VolumeCommand::Clone { path, name, thick } => self.clone_volume(path, name, *thick),
+            VolumeCommand::Clone { path, name, thick, tags } => {
+                self.clone_volume(path, name, *thick, tags)
+            }
             VolumeCommand::Revert { path, to, force, confirmation } => {
                 confirmation.ask(&format!(
                     "Take volume {path} back to {to}? What was written since then is lost."

@@ -36,6 +36,20 @@ pub(crate) struct TagArguments {
     none: bool,
 }
 
+/// Tags of what is made.
+#[derive(Debug, Args)]
+pub(crate) struct NewTags {
+    /// A tag (label) that it has from its first moment; may be repeated.
+    #[arg(long = "tag", value_name = "KEY=VALUE")]
+    tags: Vec<String>,
+}
+
+impl NewTags {
+    pub(crate) fn parse(&self) -> Result<BTreeMap<String, String>> {
+        parse_tags(&self.tags)
+    }
+}
+
 impl Invocation {
     pub(crate) fn rename_volume(&self, arguments: &RenameArguments) -> Result<()> {
         let route = format!("{}/rename", volume_route(&arguments.path)?);

@@ -1,6 +1,6 @@
 //! Configuration import: makes the pools and volumes that the file describes and the array lacks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result};
 use api::{
@@ -86,7 +86,8 @@ impl Invocation {
         for (path, shape) in &missing.volumes {
             let (pool, name) = split(path)?;
             let ConfiguredShape { size_bytes, thick, block_size } = *shape;
-            let body = CreateVolume { pool, name, size_bytes, thick, block_size };
+            let body =
+                CreateVolume { pool, name, size_bytes, thick, block_size, tags: BTreeMap::new() };
             let made = self.client.send::<Volume>(Method::POST, "/v1/volumes", &body);
             made.with_context(|| format!("cannot make volume {path}"))?;
         }

@@ -1,5 +1,7 @@
 //! Subcommands for snapshots and clones.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, bail};
 use api::{
     CloneVolume, CreateSnapshots, LockSnapshot, NewSnapshot, RevertVolume, Snapshot, Volume,
@@ -10,7 +12,7 @@ use reqwest::Method;
 use crate::clock::now;
 use crate::commands::{Invocation, split, volume_route};
 use crate::confirmation::Confirmation;
-use crate::labels::{RenameArguments, TagArguments, format_tags};
+use crate::labels::{NewTags, RenameArguments, TagArguments, format_tags};
 use crate::tables::{Table, optional, or_dash, table};
 use notation::format_size;
 use notation::{format_time, parse_duration, parse_time};
@@ -29,6 +31,8 @@ pub(crate) enum SnapshotCommand {
         words: Vec<String>,
         #[command(flatten)]
         lock: LockArguments,
+        #[command(flatten)]
+        tags: NewTags,
     },
     /// Lock a snapshot: nobody can delete it before a moment. A lock can only be made longer.
     Lock {
@@ -77,8 +81,8 @@ impl LockArguments {
 impl Invocation {
     pub(crate) fn snapshot(&self, command: &SnapshotCommand) -> Result<()> {
         match command {
-            SnapshotCommand::Create { group, words, lock } => {
-                let new = new_snapshots(group.as_deref(), words)?;
+            SnapshotCommand::Create { group, words, lock, tags } => {
+                let new = new_snapshots(group.as_deref(), words, &tags.parse()?)?;
                 let body = CreateSnapshots { locked_until: lock.until(), ..new };
                 self.changed::<Vec<Snapshot>>(Method::POST, "/v1/snapshots", &body, |made| {
                     let names = made.iter().map(|made| format!("{}/{}", made.pool, made.name));
@@ -112,11 +116,17 @@ impl Invocation {
         }
     }
 
-    pub(crate) fn clone_volume(&self, path: &str, name: &str, thick: bool) -> Result<()> {
+    pub(crate) fn clone_volume(
+        &self,
+        path: &str,
+        name: &str,
+        thick: bool,
+        tags: &NewTags,
+    ) -> Result<()> {
         let (pool, _) = split(path)?;
         let name = name.strip_prefix(&format!("{pool}/")).unwrap_or(name).to_owned();
         let route = format!("{}/clones", volume_route(path)?);
-        let body = CloneVolume { name, thick };
+        let body = CloneVolume { name, thick, tags: tags.parse()? };
         self.changed::<Volume>(Method::POST, &route, &body, |volume| {
             format!("Created volume {}/{} ({}).", volume.pool, volume.name, volume.naa)
         })
@@ -134,7 +144,11 @@ impl Invocation {
 }
 
 /// What the words after 'snapshot create' ask for.
-fn new_snapshots(group: Option<&str>, words: &[String]) -> Result<CreateSnapshots> {
+fn new_snapshots(
+    group: Option<&str>,
+    words: &[String],
+    tags: &BTreeMap<String, String>,
+) -> Result<CreateSnapshots> {
     let (volumes, name) = match (group, words) {
         (Some(_), volumes) => (volumes, None),
         (None, [volume, name]) => (std::slice::from_ref(volume), Some(name)),
@@ -152,7 +166,11 @@ fn new_snapshots(group: Option<&str>, words: &[String]) -> Result<CreateSnapshot
     if paths.iter().any(|(other, _)| *other != pool) {
         bail!("the volumes of a group are in one pool: take a group in each pool");
     }
-    let snapshot = |(_, volume): (String, String)| NewSnapshot { name: name_of(&volume), volume };
+    let snapshot = |(_, volume): (String, String)| NewSnapshot {
+        name: name_of(&volume),
+        volume,
+        tags: tags.clone(),
+    };
     let snapshots = paths.into_iter().map(snapshot).collect();
     Ok(CreateSnapshots { pool, snapshots, locked_until: None })
 }
@@ -202,15 +220,17 @@ mod tests {
 
     #[test]
     fn one_snapshot_has_the_name_it_is_given_and_a_group_adds_it_to_each_volume() {
-        let one = new_snapshots(None, &words(&["p/a", "monday"])).unwrap();
+        let none = BTreeMap::new();
+        let one = new_snapshots(None, &words(&["p/a", "monday"]), &none).unwrap();
         assert_eq!((&*one.snapshots[0].volume, &*one.snapshots[0].name), ("a", "monday"));
-        let group = new_snapshots(Some("monday"), &words(&["p/a", "p/b"])).unwrap();
+        let group = new_snapshots(Some("monday"), &words(&["p/a", "p/b"]), &none).unwrap();
         let names: Vec<&str> = group.snapshots.iter().map(|new| &*new.name).collect();
         assert_eq!((&*group.pool, names), ("p", vec!["a.monday", "b.monday"]));
     }
 
     #[test]
     fn what_cannot_be_meant_is_refused() {
+        let none = BTreeMap::new();
         for (group, list) in [
             (None, &["p/a"][..]),
             (None, &["p/a", "b", "c"]),
@@ -218,7 +238,7 @@ mod tests {
             (Some("g"), &["p/a", "q/b"]),
             (Some("g"), &["p/a", "b"]),
         ] {
-            assert!(new_snapshots(group, &words(list)).is_err(), "{group:?} {list:?}");
+            assert!(new_snapshots(group, &words(list), &none).is_err(), "{group:?} {list:?}");
         }
     }
 }

@@ -72,11 +72,13 @@ pub fn create(request: &CreateSnapshots, now: u64, view: &impl View) -> Result<S
     let pool = view.ready(&request.pool)?;
     let members = request.snapshots.iter().map(|new| {
         let (_, source) = view.find("volume", &request.pool, &new.volume)?;
-        Ok((source, copy_spec(&new.name, Copy::Snapshot, view.new_id()?, now)?))
+        let spec = copy_spec(&new.name, Copy::Snapshot, view.new_id()?, now)?;
+        Ok((source, spec, new.tags.clone()))
     });
     let members = members.collect::<Result<Vec<_>, Problem>>()?;
-    let ids = members.iter().map(|(_, spec)| spec.id).collect();
-    let copying = Copying { pool, members: members.clone(), copied: Copied::Snapshots(ids) };
+    let ids = members.iter().map(|(_, spec, _)| spec.id).collect();
+    let specs = members.iter().map(|(source, spec, _)| (*source, spec.clone())).collect();
+    let copying = Copying { pool, members: specs, copied: Copied::Snapshots(ids) };
     let locked_until = request.locked_until;
     let change = Change::Copies { pool: request.pool.clone(), members, locked_until, now };
     Ok(save(change, AfterSave::Copy(copying)))
@@ -97,8 +99,8 @@ pub fn clone_volume(
     let copy = if request.thick { Copy::Thick } else { Copy::Thin };
     let spec = copy_spec(&request.name, copy, view.new_id()?, now)?;
     let copied = Copied::Clone(spec.id);
-    let members = vec![(source, spec)];
-    let copying = Copying { pool: id, members: members.clone(), copied };
+    let copying = Copying { pool: id, members: vec![(source, spec.clone())], copied };
+    let members = vec![(source, spec, request.tags.clone())];
     let change = Change::Copies { pool: pool.to_owned(), members, locked_until: None, now };
     Ok(save(change, AfterSave::Copy(copying)))
 }

@@ -3,7 +3,7 @@
 
 use api::{BlockSize, CreateVolume, Problem, ProblemKind, Rename, ResizeVolume};
 use array::{
-    ArrayError, BlockForm, Configuration, Presentation, Tagged, check_name, naa_identifier,
+    ArrayError, BlockForm, Configuration, Presentation, Tagged, Tags, check_name, naa_identifier,
 };
 use block::{BLOCK, VolumeId};
 use store::VolumeSpec;
@@ -36,14 +36,14 @@ pub enum VolumeEffect {
 /// A change of what the configuration knows of volumes. Nobody sees other LUNs by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// How a volume looks.
-    Present(VolumeId, Presentation),
-    /// How copies look that are about to be made, and until when they are locked.
+    /// How a volume looks that is about to be made, and its tags.
+    Present(VolumeId, Presentation, Tags),
+    /// How copies look that are about to be made, their tags, and until when they are locked.
     Copies {
         /// The name of their pool.
         pool: String,
-        /// Each source, and its copy.
-        members: Vec<(VolumeId, VolumeSpec)>,
+        /// Each source, its copy, and the tags of that.
+        members: Vec<(VolumeId, VolumeSpec, Tags)>,
         /// Seconds since 1970.
         locked_until: Option<u64>,
         /// The time at which that was asked for.
@@ -57,13 +57,17 @@ impl Change {
     /// Makes the change.
     ///
     /// # Errors
-    /// When a lock is out of range.
+    /// When a lock is out of range, or a tag is none.
     pub fn apply(&self, array: &mut Configuration) -> Result<(), ArrayError> {
         match self {
-            Self::Present(id, presentation) => array.set_presentation(*id, *presentation),
+            Self::Present(id, presentation, tags) => {
+                array.set_presentation(*id, *presentation);
+                array.set_tags(Tagged::Volume(*id), tags.clone())?;
+            }
             Self::Copies { pool, members, locked_until, now } => {
-                for (source, spec) in members {
+                for (source, spec, tags) in members {
                     array.set_presentation(spec.id, presentation_of_copy(array, *source));
+                    array.set_tags(Tagged::Volume(spec.id), tags.clone())?;
                     if let Some(until) = locked_until {
                         array.lock_snapshot(pool, spec.id, *until, *now)?;
                     }
@@ -164,7 +168,8 @@ pub fn create(request: &CreateVolume, now: u64, view: &impl View) -> Result<Stag
     let presentation =
         Presentation { blocks: parse_blocks(request.block_size), ..Presentation::default() };
     let creation = Creation { pool, spec };
-    Ok(save(Change::Present(id, presentation), AfterSave::Create(creation)))
+    let change = Change::Present(id, presentation, request.tags.clone());
+    Ok(save(change, AfterSave::Create(creation)))
 }
 
 impl Creation {

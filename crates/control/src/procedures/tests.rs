@@ -455,6 +455,10 @@ fn explore(server: &Server, outcomes: &[Outcome], requests: usize) -> usize {
 
 type Request = fn(&Server) -> Result<Stage, Problem>;
 
+fn tags() -> array::Tags {
+    array::Tags::from([("env".to_owned(), "test".to_owned())])
+}
+
 fn create(server: &Server) -> Result<Stage, Problem> {
     let request = CreateVolume {
         pool: "p".to_owned(),
@@ -462,6 +466,7 @@ fn create(server: &Server) -> Result<Stage, Problem> {
         size_bytes: MIB,
         thick: false,
         block_size: api::BlockSize::B4096,
+        tags: tags(),
     };
     volume_lifecycle::create(&request, NOW, server)
 }
@@ -471,8 +476,11 @@ fn shrink_to(server: &Server, size_bytes: u64) -> Result<Stage, Problem> {
 }
 
 fn take_snapshots(server: &Server) -> Result<Stage, Problem> {
-    let new =
-        |volume: &str| NewSnapshot { volume: volume.to_owned(), name: format!("{volume}.locked") };
+    let new = |volume: &str| NewSnapshot {
+        volume: volume.to_owned(),
+        name: format!("{volume}.locked"),
+        tags: tags(),
+    };
     let request = CreateSnapshots {
         pool: "p".to_owned(),
         snapshots: vec![new("a"), new("b")],
@@ -482,7 +490,7 @@ fn take_snapshots(server: &Server) -> Result<Stage, Problem> {
 }
 
 fn clone(server: &Server) -> Result<Stage, Problem> {
-    let request = CloneVolume { name: "b.copy".to_owned(), thick: false };
+    let request = CloneVolume { name: "b.copy".to_owned(), thick: false, tags: tags() };
     snapshots::clone_volume(("p", "b"), &request, NOW, server)
 }
 

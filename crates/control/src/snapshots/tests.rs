@@ -1,4 +1,5 @@
 use api::NewSnapshot;
+use array::{Tagged, Tags};
 
 use super::*;
 use crate::procedures::tests::{NOW, Outcome, Server};
@@ -7,6 +8,7 @@ fn wanted(names: &[(&str, &str)], locked_until: Option<u64>) -> CreateSnapshots 
     let new = |(volume, name): &(&str, &str)| NewSnapshot {
         volume: (*volume).to_owned(),
         name: (*name).to_owned(),
+        tags: Tags::from([("made".to_owned(), (*volume).to_owned())]),
     };
     let snapshots = names.iter().map(new).collect();
     CreateSnapshots { pool: "p".to_owned(), snapshots, locked_until }
@@ -43,13 +45,15 @@ fn a_copy_looks_like_its_source_but_shows_its_reservations() {
     let hidden = Presentation { reservations_hidden: true, ..server.array.presentation(source) };
     server.array.set_presentation(source, hidden);
     server.next = server.array.clone();
-    let request = CloneVolume { name: "c".to_owned(), thick: true };
+    let tags = Tags::from([("env".to_owned(), "test".to_owned())]);
+    let request = CloneVolume { name: "c".to_owned(), thick: true, tags: tags.clone() };
     server.begin(clone_volume(("p", "b"), &request, NOW, &server));
     server.step(0, Outcome::Works);
     server.step(0, Outcome::Works);
     let id = server.id("c");
     let expected = Presentation { reservations_hidden: false, ..hidden };
     assert_eq!(server.array.presentation(id), expected);
+    assert_eq!(server.array.tags(Tagged::Volume(id)), tags);
     assert!(server.volumes[&id].spec.thick);
 }
 

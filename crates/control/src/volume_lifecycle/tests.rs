@@ -16,6 +16,7 @@ fn a_volume_without_a_name_or_size_is_refused_before_anything_is_saved() {
         size_bytes,
         thick: false,
         block_size: BlockSize::B512,
+        tags: Tags::new(),
     };
     let cases = [
         ("", MIB),
