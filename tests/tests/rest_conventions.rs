@@ -344,6 +344,38 @@ fn names(array: &Array, path: &str) -> Result<Vec<Value>> {
     Ok(list.as_array().context("a list")?.iter().map(|found| found["name"].clone()).collect())
 }
 
+/// What is made has its tags from its first moment; a tag that is none leaves nothing.
+#[test]
+fn volumes_snapshots_and_clones_are_made_with_tags() -> Result<()> {
+    let mut array = Array::start()?;
+    array.create_pool("p", "1G")?;
+    let tags = ["--tag", "env=test", "--tag", "owner=ann"];
+    let made = json!({ "env": "test", "owner": "ann" });
+    let create = |words: &[&str]| array.gantry(&[words, &tags].concat());
+    create(&["volume", "create", "p/v", "--size", "1M"])?;
+    create(&["snapshot", "create", "--group", "g", "p/v"])?;
+    create(&["volume", "clone", "p/v.g", "c"])?;
+    let snapshot = json!({ "volume": "v", "name": "s", "tags": { "a": "b" } });
+    let bad = json!({ "volume": "v", "name": "t", "tags": { "a b": "c" } });
+    let many = json!({ "pool": "p", "snapshots": [snapshot, bad] });
+    send(&array, &Request::new("POST", "/v1/snapshots").json(&many))?.problem(400)?;
+    let body = json!({ "pool": "p", "name": "w", "size_bytes": 4096, "tags": { "": "x" } });
+    send(&array, &Request::new("POST", "/v1/volumes").json(&body))?.problem(400)?;
+    let clone = json!({ "name": "w", "tags": { "x": "\u{7}" } });
+    send(&array, &Request::new("POST", "/v1/volumes/p/v/clones").json(&clone))?.problem(400)?;
+    for _ in 0..2 {
+        for path in ["/v1/volumes/p/v", "/v1/snapshots/p/v.g", "/v1/volumes/p/c"] {
+            assert_eq!(get(&array, path)?.success()?["tags"], made, "{path}");
+        }
+        assert_eq!(names(&array, "/v1/volumes?tag=env:test")?, ["c", "v"]);
+        assert_eq!(names(&array, "/v1/snapshots")?, ["v.g"]);
+        assert_eq!(names(&array, "/v1/volumes")?, ["c", "v"]);
+        array.kill()?;
+        array.restart()?;
+    }
+    Ok(())
+}
+
 #[test]
 fn objects_have_tags_by_which_they_are_found_and_volumes_other_names() -> Result<()> {
     let mut array = Array::start()?;
