@@ -107,6 +107,12 @@ impl Invocation {
         Ok(())
     }
 
+    fn create_volume(&self, path: &str, body: &CreateVolume) -> Result<()> {
+        self.changed::<Volume>(Method::POST, "/v1/volumes", body, |volume| {
+            format!("Created volume {path} ({}).", volume.naa)
+        })
+    }
+
     fn volume(&self, command: &VolumeCommand) -> Result<()> {
         match command {
             VolumeCommand::Create { path, size, thick, block_size, tags } => {
@@ -119,9 +125,7 @@ impl Invocation {
                     block_size: (*block_size).into(),
                     tags: tags.parse()?,
                 };
-                self.changed::<Volume>(Method::POST, "/v1/volumes", &body, |volume| {
-                    format!("Created volume {path} ({}).", volume.naa)
-                })
+                self.create_volume(path, &body)
             }
             VolumeCommand::List => self
                 .show(&self.client.get::<Vec<Volume>>("/v1/volumes")?, |list| volumes_table(list)),

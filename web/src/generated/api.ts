@@ -148,6 +148,11 @@ export interface Chap {
 export interface CloneVolume {
   /** Its name in the same pool. */
   name: string;
+  /**
+   * Its labels: keys of 1 to 63 letters, digits, '-', '_', '.', and values of at most 128 characters,
+   * none of them a control character; at most 16.
+   */
+  tags?: Record<string, string>;
   /** Whether it is thick: all of its space is set aside, so that it never runs out. */
   thick?: boolean;
 }
@@ -407,6 +412,11 @@ export interface CreateVolume {
   pool: string;
   /** Bytes; a multiple of 4,096, at most 64 TiB. */
   size_bytes: number;
+  /**
+   * Its labels: keys of 1 to 63 letters, digits, '-', '_', '.', and values of at most 128 characters,
+   * none of them a control character; at most 16.
+   */
+  tags?: Record<string, string>;
   /** Whether it is thick: all of its space is set aside, so that it never runs out. */
   thick?: boolean;
 }
@@ -914,6 +924,11 @@ export interface NewSnapshot {
    * volumes and snapshots of the pool.
    */
   name: string;
+  /**
+   * Its labels: keys of 1 to 63 letters, digits, '-', '_', '.', and values of at most 128 characters,
+   * none of them a control character; at most 16.
+   */
+  tags?: Record<string, string>;
   /** The name of the volume (or clone) in the pool. */
   volume: string;
 }
