@@ -15,7 +15,6 @@ fn of_space(route: Route) -> Option<Value> {
     Some(match route {
         Route::CreatePool => json!({
             "name": "fast", "devices": ["block:/dev/nvme1n1"], "size_bytes": 1_099_511_627_776_u64,
-            "tags": { "env": "production" },
         }),
         Route::ExtendPool => json!({ "device": 0, "size_bytes": 2_199_023_255_552_u64 }),
         Route::AddDevice => json!({ "device": "block:/dev/nvme2n1" }),
@@ -34,6 +33,7 @@ fn of_space(route: Route) -> Option<Value> {
         Route::StartScrub => json!({ "rate_bytes": 209_715_200 }),
         Route::CreateVolume => json!({
             "pool": "fast", "name": "vmfs-1", "size_bytes": 1_099_511_627_776_u64,
+            "tags": { "env": "production" },
         }),
         Route::ResizeVolume => json!({ "size_bytes": 2_199_023_255_552_u64 }),
         Route::CloneVolume => json!({ "name": "vmfs-1-test" }),
