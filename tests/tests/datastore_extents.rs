@@ -2,6 +2,7 @@
 //! hosts that were not told, an extent that is missing or silent, extents of several arrays;
 //! Debian's vmfs-tools read both LUNs.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use harness::program::{Finished, Running};
 use harness::tgt::Tgt;
 use harness::waiting::wait_until;
 use harness::{Array, Value, number};
+use rustix::process::{Pid, Signal, kill_process};
 
 const MIB: usize = 1 << 20;
 
@@ -87,6 +89,29 @@ fn written(size: usize) -> Vec<u8> {
     bytes
 }
 
+/// Does something while a program runs for a tenth of the time only: what it would fill
+/// meanwhile lasts on a slow machine too.
+fn beside_slowed<T>(program: &Running, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let id = i32::try_from(program.process_id())?;
+    let process = Pid::from_raw(id).context("a process id")?;
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let slowed = scope.spawn(|| -> Result<()> {
+            while !done.load(Ordering::Relaxed) {
+                kill_process(process, Signal::STOP)?;
+                thread::sleep(Duration::from_millis(90));
+                kill_process(process, Signal::CONT)?;
+                thread::sleep(Duration::from_millis(10));
+            }
+            Ok(())
+        });
+        let worked = work();
+        done.store(true, Ordering::Relaxed);
+        slowed.join().expect("a thread that does not panic")?;
+        worked
+    })
+}
+
 fn spans_two_luns(ats: bool) -> Result<()> {
     let bench = bench(ats)?;
     let [first, second] = &bench.hosts;
@@ -105,7 +130,7 @@ fn spans_two_luns(ats: bool) -> Result<()> {
     let run = ["vm", "run", "ds/t.vmdk", "--pattern", "sequential-write1m", "--operations"];
     let count = DISK.to_string();
     let machine = second.start(&[&run[..], &[&count, "--seconds", "100"]].concat())?;
-    let (worked, printed) = bench.span(1, "0\n")?;
+    let (worked, printed) = beside_slowed(&machine, || bench.span(1, "0\n"))?;
     ensure!(worked && printed.contains("All data on device"), "{printed}");
     ensure!(printed.contains("Successfully spanned volume: ds over"), "{printed}");
     let ended = machine.wait(Duration::from_secs(200))?.success()?;
