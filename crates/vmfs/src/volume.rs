@@ -203,6 +203,11 @@ impl<D: Disk> Volume<D> {
             }
             self.resources[kind as usize - 1] = resource;
         }
+        // A host that grows the volume writes the head before these files: what was read of the
+        // head before them may be older than they are.
+        if self.size_bytes() > self.head.size {
+            self.open_disks_anew()?;
+        }
         if self.size_bytes() > self.head.size {
             return Err(Error::Format("there are more file blocks than the volume has".into()));
         }
@@ -219,9 +224,13 @@ impl<D: Disk> Volume<D> {
     /// Reads anew what tells the volume's size and where its resources lie: another host may have
     /// grown it.
     pub(crate) fn refresh(&mut self) -> Result<()> {
-        self.head = lvm::read_head(&mut self.disk, self.head.part.partition)?;
-        self.open_disks()?;
+        self.open_disks_anew()?;
         self.open_system_files()
+    }
+
+    fn open_disks_anew(&mut self) -> Result<()> {
+        self.head = lvm::read_head(&mut self.disk, self.head.part.partition)?;
+        self.open_disks()
     }
 
     /// Whether there are more resources of a kind than this host knew.

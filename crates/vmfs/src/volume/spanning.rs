@@ -402,3 +402,17 @@ fn the_array_refuses_any_write_while_a_disk_is_added() -> Result<()> {
     after_each_write(refuse, |disk| disk.refuse(Refusal::None))?;
     Ok(())
 }
+
+#[test]
+fn a_head_that_was_read_before_another_host_added_a_disk_is_read_again() -> Result<()> {
+    let bench = Bench::new(GIB, 10)?;
+    bench.add_lun("b", GIB)?;
+    let mut first = bench.host(1, Locking::Ats)?;
+    let mut second = bench.host(2, Locking::Ats)?;
+    second.open_disks_anew()?;
+    span(&mut first, "b")?;
+    second.open_system_files()?;
+    assert_eq!(second.layout().len(), 2);
+    assert_eq!(second.space()?.total_bytes, 6 * GIB / 4);
+    Ok(())
+}
