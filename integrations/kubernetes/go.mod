@@ -3,6 +3,7 @@ module gantry.io/kubernetes-csi
 go 1.26.0
 
 require (
+	gantry.io/go v0.0.0
 	github.com/container-storage-interface/spec v1.13.0
 	github.com/kubernetes-csi/csi-test/v5 v5.6.0
 	github.com/onsi/ginkgo/v2 v2.34.0
@@ -33,3 +34,5 @@ require (
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 )
+
+replace gantry.io/go => ../go

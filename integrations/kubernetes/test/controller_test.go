@@ -16,10 +16,10 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	arrayclient "gantry.io/kubernetes-csi/internal/array"
+	arrayclient "gantry.io/go/array"
+	"gantry.io/go/arraytest"
 	"gantry.io/kubernetes-csi/internal/chapkeys"
 	"gantry.io/kubernetes-csi/internal/controller"
-	"gantry.io/kubernetes-csi/test/arraytest"
 	"gantry.io/kubernetes-csi/test/iscsitest"
 )
 

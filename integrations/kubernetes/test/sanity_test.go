@@ -12,12 +12,12 @@ import (
 	"github.com/onsi/ginkgo/v2/types"
 	"github.com/onsi/gomega"
 
-	arrayclient "gantry.io/kubernetes-csi/internal/array"
+	arrayclient "gantry.io/go/array"
+	"gantry.io/go/arraytest"
 	"gantry.io/kubernetes-csi/internal/controller"
 	"gantry.io/kubernetes-csi/internal/fakenode"
 	"gantry.io/kubernetes-csi/internal/node"
 	"gantry.io/kubernetes-csi/internal/service"
-	"gantry.io/kubernetes-csi/test/arraytest"
 )
 
 const nodeName = "iqn.2004-10.com.ubuntu:01:csi-sanity"

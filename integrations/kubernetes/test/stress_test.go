@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"gantry.io/kubernetes-csi/test/arraytest"
+	"gantry.io/go/arraytest"
 	"gantry.io/kubernetes-csi/test/iscsitest"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"gantry.io/kubernetes-csi/internal/array"
+	"gantry.io/go/array"
 	"gantry.io/kubernetes-csi/internal/chapkeys"
 	"gantry.io/kubernetes-csi/internal/controller"
 	"gantry.io/kubernetes-csi/internal/filesystem"

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"gantry.io/kubernetes-csi/internal/array"
+	"gantry.io/go/array"
 )
 
 // codeOfType has the gRPC code of those types of problems for which the HTTP status says too little.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"gantry.io/kubernetes-csi/internal/array"
+	"gantry.io/go/array"
 )
 
 // groupMembersMax is how many volumes the array takes snapshots of at one moment.

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
-	"gantry.io/kubernetes-csi/internal/array"
+	"gantry.io/go/array"
 )
 
 // tokenPrefix begins what a page token encodes, so that foreign ones are noticed.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"gantry.io/kubernetes-csi/internal/array"
+	"gantry.io/go/array"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"gantry.io/kubernetes-csi/internal/array"
+	"gantry.io/go/array"
 	"gantry.io/kubernetes-csi/internal/publication"
 )
 
@@ -121,7 +121,7 @@ func (s *Server) makeHost(ctx context.Context, node string) (*array.Host, error)
 	if err != nil {
 		return nil, err
 	}
-	host, err := s.array.CreateHost(ctx, hostName(node), node, chap)
+	host, err := s.array.CreateHost(ctx, array.NewHost{Name: hostName(node), Initiators: []string{node}, Chap: chap})
 	if err != nil || chap == nil {
 		return host, err
 	}
@@ -144,7 +144,7 @@ func (s *Server) renewChap(ctx context.Context, host *array.Host, node string) (
 		return host, err
 	}
 	// The tag goes last: after an interruption the account is set once more.
-	if err := s.array.SetHostChap(ctx, host.Name, *chap); err != nil {
+	if err := s.array.ChangeHost(ctx, host.Name, array.HostChange{Chap: chap}, ""); err != nil {
 		return nil, err
 	}
 	return s.tagChapKey(ctx, host, key)
@@ -157,7 +157,7 @@ func (s *Server) tagChapKey(ctx context.Context, host *array.Host, key string) (
 	}
 	tags[tagChapKey] = key
 	host.Tags = tags
-	return host, s.array.SetHostTags(ctx, host.Name, tags)
+	return host, s.array.SetHostTags(ctx, host.Name, tags, "")
 }
 
 func (s *Server) chapAccount(node string) (string, *array.Chap, error) {

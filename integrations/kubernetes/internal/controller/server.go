@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"gantry.io/kubernetes-csi/internal/array"
+	"gantry.io/go/array"
 	"gantry.io/kubernetes-csi/internal/keylock"
 )
 

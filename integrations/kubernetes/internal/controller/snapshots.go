@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"gantry.io/kubernetes-csi/internal/array"
+	"gantry.io/go/array"
 )
 
 var memberOfGroup = regexp.MustCompile(`^(grp-[0-9a-f]{32})-[0-9a-f]{16}$`)

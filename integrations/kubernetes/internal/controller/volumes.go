@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"gantry.io/kubernetes-csi/internal/array"
+	"gantry.io/go/array"
 )
 
 // wanted is a volume as CreateVolume describes it.
@@ -185,7 +185,7 @@ func (s *Server) makeVolume(ctx context.Context, wanted *wanted) (*array.Volume,
 			return nil, err
 		}
 		wanted.pool = wanted.source.ref.Pool
-		return s.array.CloneVolume(ctx, wanted.source.ref, wanted.arrayName, thick)
+		return s.array.CloneVolume(ctx, wanted.source.ref, array.NewClone{Name: wanted.arrayName, Thick: thick})
 	}
 	pool, err := s.choosePool(ctx, wanted.placement.pool)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gantry.io/kubernetes-csi/internal/array"
+	"gantry.io/go/array"
 )
 
 const (
@@ -68,7 +68,7 @@ func quickFolder(t testing.TB) string {
 	if err := unix.Statfs(memoryFolder, &found); err != nil || int64(found.Bavail)*int64(found.Bsize) < memoryLeast {
 		return t.TempDir()
 	}
-	folder, err := os.MkdirTemp(memoryFolder, "gantry-csi")
+	folder, err := os.MkdirTemp(memoryFolder, "gantry-test")
 	if err != nil {
 		return t.TempDir()
 	}
@@ -122,6 +122,13 @@ func (a *Array) Stop() {
 		return
 	}
 	a.process.Process.Signal(os.Interrupt)
+	a.process.Wait()
+	a.process = nil
+}
+
+// Kill ends the daemon as a crash does.
+func (a *Array) Kill() {
+	a.process.Process.Kill()
 	a.process.Wait()
 	a.process = nil
 }

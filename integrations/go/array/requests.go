@@ -64,11 +64,21 @@ func (c *Client) CreateVolume(ctx context.Context, volume NewVolume) (*Volume, e
 
 // CloneVolume makes a volume with the content of a volume or snapshot, in the same pool. Refusals:
 // name-taken, no-space-to-share, not-found.
-func (c *Client) CloneVolume(ctx context.Context, source Ref, name string, thick bool) (*Volume, error) {
+func (c *Client) CloneVolume(ctx context.Context, source Ref, clone NewClone) (*Volume, error) {
 	made := &Volume{}
-	body := map[string]any{"name": name, "thick": thick}
-	_, err := c.do(ctx, request{method: http.MethodPost, segments: []string{"volumes", source.Pool, source.Name, "clones"}, body: body}, made)
+	_, err := c.do(ctx, request{method: http.MethodPost, segments: []string{"volumes", source.Pool, source.Name, "clones"}, body: clone}, made)
 	return made, err
+}
+
+// RenameVolume gives a volume another name; nothing that hosts see changes. Refusals: changed,
+// name-taken, in-schedule.
+func (c *Client) RenameVolume(ctx context.Context, ref Ref, name, etag string) error {
+	return c.change(ctx, http.MethodPost, []string{"volumes", ref.Pool, ref.Name, "rename"}, map[string]any{"name": name}, etag)
+}
+
+// RenameSnapshot gives a snapshot another name. Refusals: changed, name-taken.
+func (c *Client) RenameSnapshot(ctx context.Context, ref Ref, name, etag string) error {
+	return c.change(ctx, http.MethodPost, []string{"snapshots", ref.Pool, ref.Name, "rename"}, map[string]any{"name": name}, etag)
 }
 
 // ResizeVolume makes a volume larger: bytes, a multiple of 4,096. Refusals: changed, shrink-not-confirmed.
@@ -90,6 +100,15 @@ func (c *Client) SetVolumeTags(ctx context.Context, ref Ref, tags map[string]str
 // SetThresholds says when somebody is told how full a volume is.
 func (c *Client) SetThresholds(ctx context.Context, ref Ref, thresholds Thresholds, etag string) error {
 	return c.change(ctx, http.MethodPut, []string{"volumes", ref.Pool, ref.Name, "thresholds"}, thresholds, etag)
+}
+
+// MapVolumeAt does the same by a LUN number, 0 to 16,383. Refusals: changed, lun-taken, lun-resting,
+// lun-held, lun-fixed.
+func (c *Client) MapVolumeAt(ctx context.Context, ref Ref, host string, lun int, readOnly bool, etag string) (Map, error) {
+	made := Map{}
+	body := map[string]any{"read_only": readOnly, "lun": lun}
+	_, err := c.do(ctx, request{method: http.MethodPut, segments: []string{"volumes", ref.Pool, ref.Name, "maps", host}, body: body, etag: etag}, &made)
+	return made, err
 }
 
 // MapVolume lets a host see a volume, and returns its LUN number. Refusals: changed, luns-exhausted.
@@ -145,31 +164,76 @@ func (c *Client) ListHosts(ctx context.Context) ([]Host, error) {
 	return hosts, err
 }
 
-// CreateHost makes a host with one initiator. Refusals: name-taken, initiator-taken.
-func (c *Client) CreateHost(ctx context.Context, name, initiator string, chap *Chap) (*Host, error) {
+// CreateHost makes a host. Refusals: name-taken, initiator-taken.
+func (c *Client) CreateHost(ctx context.Context, host NewHost) (*Host, error) {
 	made := &Host{}
-	body := map[string]any{"name": name, "initiators": []string{initiator}}
-	if chap != nil {
-		body["chap"] = chap
-	}
-	_, err := c.do(ctx, request{method: http.MethodPost, segments: []string{"hosts"}, body: body}, made)
+	_, err := c.do(ctx, request{method: http.MethodPost, segments: []string{"hosts"}, body: host}, made)
 	return made, err
 }
 
-// SetHostChap gives a host another CHAP account; its sessions are asked to log in anew.
-func (c *Client) SetHostChap(ctx context.Context, host string, chap Chap) error {
-	return c.change(ctx, http.MethodPatch, []string{"hosts", host}, map[string]any{"chap": chap}, "")
+// ShowHost asks for one host, and the ETag for If-Match.
+func (c *Client) ShowHost(ctx context.Context, name string) (*Host, string, error) {
+	host := &Host{}
+	got, err := c.do(ctx, request{method: http.MethodGet, segments: []string{"hosts", name}}, host)
+	return host, got.etag, err
+}
+
+// ChangeHost changes initiators or the CHAP account; sessions of another account are asked to log in
+// anew. Refusals: changed, initiator-taken.
+func (c *Client) ChangeHost(ctx context.Context, name string, change HostChange, etag string) error {
+	return c.change(ctx, http.MethodPatch, []string{"hosts", name}, change, etag)
+}
+
+// DeleteHost forgets a host. Refusals: changed, host-in-use, host-in-group.
+func (c *Client) DeleteHost(ctx context.Context, name, etag string) error {
+	return c.change(ctx, http.MethodDelete, []string{"hosts", name}, nil, etag)
+}
+
+// ShowGroup asks for one group of hosts, and the ETag for If-Match.
+func (c *Client) ShowGroup(ctx context.Context, name string) (*Group, string, error) {
+	group := &Group{}
+	got, err := c.do(ctx, request{method: http.MethodGet, segments: []string{"groups", name}}, group)
+	return group, got.etag, err
+}
+
+// CreateGroup makes a group that is not there. Refusals: already-there, not-found (a host).
+func (c *Client) CreateGroup(ctx context.Context, name string, hosts []string) error {
+	body := map[string]any{"hosts": hosts}
+	_, err := c.do(ctx, request{method: http.MethodPut, segments: []string{"groups", name}, body: body, onlyNew: true}, nil)
+	return err
+}
+
+// SetGroup changes the hosts of a group. Refusals: changed, not-there, not-found (a host).
+func (c *Client) SetGroup(ctx context.Context, name string, hosts []string, etag string) error {
+	return c.change(ctx, http.MethodPut, []string{"groups", name}, map[string]any{"hosts": hosts}, etag)
+}
+
+// DeleteGroup forgets a group. Refusals: changed, host-in-use.
+func (c *Client) DeleteGroup(ctx context.Context, name, etag string) error {
+	return c.change(ctx, http.MethodDelete, []string{"groups", name}, nil, etag)
+}
+
+// SetGroupTags sets all tags of a group at once.
+func (c *Client) SetGroupTags(ctx context.Context, group string, tags map[string]string, etag string) error {
+	return c.change(ctx, http.MethodPut, []string{"groups", group, "tags"}, map[string]any{"tags": tags}, etag)
 }
 
 // SetHostTags sets all tags of a host at once.
-func (c *Client) SetHostTags(ctx context.Context, host string, tags map[string]string) error {
-	return c.change(ctx, http.MethodPut, []string{"hosts", host, "tags"}, map[string]any{"tags": tags}, "")
+func (c *Client) SetHostTags(ctx context.Context, host string, tags map[string]string, etag string) error {
+	return c.change(ctx, http.MethodPut, []string{"hosts", host, "tags"}, map[string]any{"tags": tags}, etag)
 }
 
 // ListPools asks for all pools.
 func (c *Client) ListPools(ctx context.Context) ([]Pool, error) {
 	pools, _, err := listed[Pool](ctx, c, "pools", nil, 0, "")
 	return pools, err
+}
+
+// ShowPool asks for one pool.
+func (c *Client) ShowPool(ctx context.Context, name string) (*Pool, error) {
+	pool := &Pool{}
+	_, err := c.do(ctx, request{method: http.MethodGet, segments: []string{"pools", name}}, pool)
+	return pool, err
 }
 
 // ListPortals asks for all portals of the target.

@@ -44,6 +44,8 @@ type Options struct {
 	URL string
 	// TokenFile holds a token of the role operator.
 	TokenFile string
+	// Token is used instead of a file unless it is empty.
+	Token string
 	// CAFile holds certificates (PEM) that are trusted instead of the system's; empty for those.
 	CAFile string
 }
@@ -52,6 +54,7 @@ type Options struct {
 type Client struct {
 	base      *url.URL
 	tokenFile string
+	token     string
 	http      *http.Client
 }
 
@@ -77,7 +80,7 @@ func New(options Options) (*Client, error) {
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: refuseRedirect}
-	return &Client{base: base, tokenFile: options.TokenFile, http: client}, nil
+	return &Client{base: base, tokenFile: options.TokenFile, token: options.Token, http: client}, nil
 }
 
 func isLoopback(host string) bool {
@@ -110,6 +113,8 @@ type request struct {
 	body any
 	// etag goes into If-Match unless it is empty.
 	etag string
+	// onlyNew sends If-None-Match: *, so that nothing that is there is changed.
+	onlyNew bool
 }
 
 // answer is what is of interest in it beside the body.
@@ -233,7 +238,7 @@ func innermost(err error) error {
 }
 
 func (c *Client) message(ctx context.Context, r request, body []byte, key string) (*http.Request, error) {
-	token, err := readSecret(c.tokenFile)
+	token, err := c.secret()
 	if err != nil {
 		return nil, &TokenError{Cause: err}
 	}
@@ -251,6 +256,9 @@ func (c *Client) message(ctx context.Context, r request, body []byte, key string
 	if r.etag != "" {
 		message.Header.Set("If-Match", r.etag)
 	}
+	if r.onlyNew {
+		message.Header.Set("If-None-Match", "*")
+	}
 	if key != "" {
 		message.Header.Set("Idempotency-Key", key)
 	}
@@ -265,14 +273,22 @@ func escaped(segments []string) []string {
 	return escaped
 }
 
-func readSecret(file string) (string, error) {
-	text, err := os.ReadFile(file)
+// secret is the token that was given, or that is in its file now.
+func (c *Client) secret() (string, error) {
+	if c.token != "" {
+		return oneLine(c.token, "what was given")
+	}
+	text, err := os.ReadFile(c.tokenFile)
 	if err != nil {
 		return "", err
 	}
-	secret := strings.TrimSpace(string(text))
+	return oneLine(string(text), c.tokenFile)
+}
+
+func oneLine(text, place string) (string, error) {
+	secret := strings.TrimSpace(text)
 	if secret == "" || strings.ContainsAny(secret, " \r\n\t") {
-		return "", fmt.Errorf("%s does not hold one line with a token", file)
+		return "", fmt.Errorf("%s does not hold one line with a token", place)
 	}
 	return secret, nil
 }

@@ -69,8 +69,17 @@ type NewVolume struct {
 	// SizeBytes is a multiple of 4,096, at most 64 TiB.
 	SizeBytes int64 `json:"size_bytes"`
 	Thick     bool  `json:"thick"`
-	// BlockSize is 512, 512e or 4096.
-	BlockSize string `json:"block_size"`
+	// BlockSize is 512, 512e or 4096; empty for what the array takes.
+	BlockSize string `json:"block_size,omitempty"`
+	// Tags are at most 16.
+	Tags map[string]string `json:"tags,omitempty"`
+}
+
+// NewClone is what POST /v1/volumes/{pool}/{volume}/clones takes.
+type NewClone struct {
+	Name  string            `json:"name"`
+	Thick bool              `json:"thick"`
+	Tags  map[string]string `json:"tags,omitempty"`
 }
 
 // Snapshot is a snapshot as GET /v1/snapshots/{pool}/{snapshot} shows it.
@@ -91,22 +100,50 @@ func (s *Snapshot) Ref() Ref { return Ref{Pool: s.Pool, Name: s.Name} }
 
 // NewSnapshot is one of several that are made at one moment.
 type NewSnapshot struct {
-	Volume string `json:"volume"`
-	Name   string `json:"name"`
+	Volume string            `json:"volume"`
+	Name   string            `json:"name"`
+	Tags   map[string]string `json:"tags,omitempty"`
 }
 
 // Host is a host as GET /v1/hosts/{host} shows it.
 type Host struct {
-	Name       string            `json:"name"`
-	Initiators []string          `json:"initiators"`
-	ChapUser   *string           `json:"chap_user"`
+	Name       string   `json:"name"`
+	Initiators []string `json:"initiators"`
+	ChapUser   *string  `json:"chap_user"`
+	// MutualChap says whether the target proves itself, too.
+	MutualChap bool              `json:"mutual_chap"`
 	Tags       map[string]string `json:"tags"`
+}
+
+// NewHost is what POST /v1/hosts takes.
+type NewHost struct {
+	Name       string   `json:"name"`
+	Initiators []string `json:"initiators"`
+	Chap       *Chap    `json:"chap,omitempty"`
+}
+
+// HostChange says what of a host becomes something else; what is nil stays.
+type HostChange struct {
+	Initiators []string `json:"initiators,omitempty"`
+	Chap       *Chap    `json:"chap,omitempty"`
+	// NoChap takes the account away.
+	NoChap bool `json:"no_chap,omitempty"`
+}
+
+// Group is several hosts that see the same volumes.
+type Group struct {
+	Name  string            `json:"name"`
+	Hosts []string          `json:"hosts"`
+	Tags  map[string]string `json:"tags"`
 }
 
 // Chap is a CHAP account (RFC 7143 12.1.3). It has no String method that shows the secret.
 type Chap struct {
 	User   string `json:"user"`
 	Secret string `json:"secret"`
+	// MutualUser and MutualSecret prove the target to the initiator; both or none.
+	MutualUser   string `json:"mutual_user,omitempty"`
+	MutualSecret string `json:"mutual_secret,omitempty"`
 }
 
 // String leaves the secret out.
@@ -119,11 +156,15 @@ func (c Chap) GoString() string { return c.String() }
 type Pool struct {
 	Name string `json:"name"`
 	// State is ready, read-only, opening or unavailable.
-	State   string  `json:"state"`
-	Reason  *string `json:"reason"`
-	Fill    string  `json:"fill"`
-	Space   *Space  `json:"space"`
-	Mirrors []struct {
+	State  string  `json:"state"`
+	Reason *string `json:"reason"`
+	Fill   string  `json:"fill"`
+	// SizeBytes is that of all its devices.
+	SizeBytes int64             `json:"size_bytes"`
+	UUID      string            `json:"uuid"`
+	Tags      map[string]string `json:"tags"`
+	Space     *Space            `json:"space"`
+	Mirrors   []struct {
 		Degraded bool `json:"degraded"`
 	} `json:"mirrors"`
 	JournalLoss *struct {
