@@ -54,7 +54,7 @@ NAA=$(gantry --json volume show p/a | sed -n 's/^ *\"naa\": *\"\\(.*\\)\".*/\\1/
 test -n \"$TARGET\" -a -n \"$NAA\"
 ";
 
-const PAGES: [Page; 7] = [
+const PAGES: [Page; 8] = [
     Page {
         path: "README.md",
         before: "",
@@ -115,6 +115,15 @@ const PAGES: [Page; 7] = [
             Runs("gantry alert webhook ops"),
             Runs("gantry configuration export array.json"),
         ],
+        stands_for: &[],
+    },
+    Page {
+        path: "docs/controllers.md",
+        before: "",
+        blocks: &[NotHere(
+            "gantryd --data /var/lib/gantry --iscsi 192.0.2.1:3260 --controller 1",
+            "needs two machines; tests/controllers.rs has two data directories",
+        )],
         stands_for: &[],
     },
     Page {

@@ -134,6 +134,31 @@ fn an_object_that_somebody_else_changed_is_not_changed_again() -> Result<()> {
     Ok(())
 }
 
+/// Made only if there is none, or refused where that has no meaning; never ignored.
+#[test]
+fn if_none_match_makes_what_is_not_there() -> Result<()> {
+    let array = array()?;
+    let make = |hosts: Value| {
+        let request = Request::new("PUT", "/v1/groups/made").with("If-None-Match", "*");
+        send(&array, &request.json(&json!({ "hosts": hosts })))
+    };
+    make(json!([]))?.success()?;
+    ensure!(make(json!([]))?.problem(412)?.contains("it is there"));
+    for (method, path, body) in [
+        ("DELETE", "/v1/groups/made", None),
+        ("PUT", "/v1/groups/made/tags", Some(json!({ "tags": {} }))),
+        ("POST", "/v1/volumes", Some(volume("new"))),
+        ("DELETE", "/v1/users/nobody", None),
+        ("PATCH", "/v1/users/nobody", Some(json!({ "role": "viewer" }))),
+        ("POST", "/v1/tokens", Some(json!({ "name": "t", "role": "viewer" }))),
+    ] {
+        let request = Request::new(method, path).with("If-None-Match", "*");
+        let request = body.iter().fold(request, |request, body| request.json(body));
+        send(&array, &request)?.problem(412).with_context(|| format!("{method} {path}"))?;
+    }
+    Ok(())
+}
+
 #[test]
 fn what_discovery_wants_and_a_portal_are_objects_of_their_own() -> Result<()> {
     let array = array()?;

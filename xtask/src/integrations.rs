@@ -10,10 +10,26 @@ use anyhow::{Context, Result, bail};
 
 use crate::{process, workspace};
 
+/// The client of the REST interface that the other modules in Go share: formatting and vet. Its tests
+/// are theirs.
+pub(crate) fn go_client(binaries: &Path) -> Result<()> {
+    go_module("integrations/go", binaries)
+}
+
 /// The Kubernetes CSI driver: formatting, vet, unit tests, csi-sanity and the stress test, each with a
-/// gantryd of its own. Go fetches the modules of go.sum, and a newer Go if go.mod wants one.
+/// gantryd of its own.
 pub(crate) fn kubernetes(binaries: &Path) -> Result<()> {
-    let folder = workspace::root().join("integrations/kubernetes");
+    go_module("integrations/kubernetes", binaries)
+}
+
+/// The Terraform provider: formatting, vet, and the real terraform against a gantryd for each test.
+pub(crate) fn terraform(binaries: &Path) -> Result<()> {
+    go_module("integrations/terraform", binaries)
+}
+
+/// Checks and tests a module. Go fetches the modules of go.sum, and a newer Go if go.mod wants one.
+fn go_module(folder: &str, binaries: &Path) -> Result<()> {
+    let folder = workspace::root().join(folder);
     let folder = folder.to_str().context("the path of the work tree is not UTF-8")?;
     let misformatted = process::output("gofmt", &["-l", folder])?;
     if !misformatted.is_empty() {

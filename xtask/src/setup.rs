@@ -110,7 +110,7 @@ pub(crate) fn for_integrations() -> Result<()> {
     const GO: Package = Package {
         name: "golang-go",
         sign: Sign::Program("go"),
-        purpose: "the driver for Kubernetes; 1.21 or newer, which fetches the version that it wants",
+        purpose: "the driver for Kubernetes and the Terraform provider; 1.21 or newer, which fetches the version that they want",
     };
     const VENV: Package = Package {
         name: "python3-venv",

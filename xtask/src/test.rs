@@ -35,7 +35,7 @@ pub(crate) struct Options {
     /// Run the tests of initiators that others wrote in Java and Rust, and nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph"])]
     foreign: bool,
-    /// Run the suites of integrations with platforms (Kubernetes, Proxmox VE, Ansible), and nothing else.
+    /// Run the suites of integrations with platforms (Kubernetes, Proxmox VE, Ansible, Terraform), and nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign"])]
     integrations: bool,
 }
@@ -94,9 +94,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return summarize(&[
             measure("setup", setup::for_integrations),
             measure("build", build_for_tests),
+            measure("go client", || integrations::go_client(&tested_folder())),
             measure("kubernetes", || integrations::kubernetes(&tested_folder())),
             measure("proxmox", || integrations::proxmox(&tested_folder())),
             measure("ansible", || integrations::ansible::test(&tested_folder())),
+            measure("terraform", || integrations::terraform(&tested_folder())),
         ]);
     }
     disk_space::check()?;

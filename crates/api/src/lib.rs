@@ -8,6 +8,7 @@ mod access;
 mod alerts;
 mod configuration;
 mod constraints;
+mod controllers;
 mod events;
 mod examples;
 mod ledger;
@@ -35,6 +36,7 @@ pub use configuration::{
     ConfiguredMap, ConfiguredPathState, ConfiguredPool, ConfiguredSchedule, ConfiguredShape,
     ConfiguredVolume, Imported,
 };
+pub use controllers::{Controller, PoolStanding};
 pub use events::{Event, EventKind, Severity};
 pub use ledger::{
     Asked, Finding, FindingKind, Forecast, Holder, HolderKind, Live, LockAttempt, LockMap,

@@ -194,6 +194,9 @@ fn parameters(row: &Row) -> Vec<Value> {
     if row.object.is_some() {
         parameters.push(parameter("header", "If-Match", false, &tags));
     }
+    if row.makes_its_object() {
+        parameters.push(parameter("header", "If-None-Match", false, &tags));
+    }
     parameters
 }
 
@@ -283,7 +286,7 @@ fn problem_responses() -> Value {
         (404, "There is no such object."),
         (408, "The body did not arrive within 30 s."),
         (409, "It does not fit the state of things."),
-        (412, "The object is not what If-Match names any more."),
+        (412, "The object is not what If-Match names any more, or is there against If-None-Match."),
         (413, "The body is larger than 64 KiB; a configuration file than 16 MiB."),
         (415, "The body is not declared as application/json."),
         (422, "The Idempotency-Key was used for something else."),

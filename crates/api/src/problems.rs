@@ -204,8 +204,10 @@ problems! {
         "The object is not what If-Match names any more: look again, then repeat.";
     NotThere "not-there" 412 "Not there" []
         "There is no such object, so it is not what If-Match names.";
+    AlreadyThere "already-there" 412 "Already there" []
+        "The object is there, or is the version that If-None-Match names.";
     NoVersion "no-version" 412 "No version" []
-        "Nothing here has a version that If-Match could name.";
+        "Nothing here has a version that If-Match or If-None-Match could name.";
     TooLarge "too-large" 413 "Too large" ["max_bytes"]
         "The body is too large.";
     UnsupportedMediaType "unsupported-media-type" 415 "Unsupported media type" []

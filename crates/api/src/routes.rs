@@ -7,7 +7,7 @@ mod tests;
 use crate::shapes::{gives, list, nothing, object, one, text};
 use crate::{
     AddDevice, Alerts, AttachMember, AuditEntry, ChangeHost, ChangePassword, ChangeUser, Chap,
-    CloneVolume, Configuration, ControlResilver, CreateHost, CreatePool, CreatePortal,
+    CloneVolume, Configuration, ControlResilver, Controller, CreateHost, CreatePool, CreatePortal,
     CreateSnapshots, CreateToken, CreateUser, CreateVolume, Delivery, Discovery, Event, ExportPool,
     Finding, Forecast, Group, Host, Identification, ImportPool, Imported, Live, LockMap,
     LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger, Pool, PoolImport, Portal,
@@ -63,6 +63,11 @@ macro_rules! routes {
 }
 
 impl Route {
+    /// Whether it changes nothing.
+    pub const fn only_reads(self) -> bool {
+        matches!(self.row().method, Method::Get)
+    }
+
     /// All that is said about it.
     pub const fn row(self) -> &'static Row {
         &ROUTES[self as usize]
@@ -119,6 +124,9 @@ routes! {
     /// Open a pool anew that takes no writes or is unavailable, from [`crate::ResumePool`].
     ResumePool: post("/v1/pools/{pool}/resume", Role::Admin,
         || gives(one::<Pool>()).may_take::<ResumePool>())
+        .changes(Route::ShowPool),
+    /// Give a pool up, so that another controller of the array takes it.
+    SwitchPool: post("/v1/pools/{pool}/switch", Role::Admin, || gives(one::<Pool>()))
         .changes(Route::ShowPool),
     /// When someone is told how full a pool is, from [`crate::Thresholds`].
     SetPoolThresholds: put("/v1/pools/{pool}/thresholds", Role::Admin,
@@ -289,6 +297,9 @@ routes! {
     /// Discovery without authentication.
     DeleteDiscoveryChap: delete("/v1/discovery/chap", Role::Admin, || gives(nothing()))
         .changes(Route::ShowDiscovery),
+    /// The controllers of the array, and how each pool is served.
+    ListControllers: get("/v1/controllers", Role::Viewer, || gives(list::<Controller>()))
+        .listed_by(&["number"]),
     /// All sessions.
     ListSessions: get("/v1/sessions", Role::Viewer, || gives(list::<Session>()))
         .listed_by(&["initiator", "isid", "tsih"]),

@@ -83,6 +83,9 @@ pub(crate) enum Object {
     /// Groups of hosts, to which volumes are mapped as to a host.
     #[command(subcommand)]
     Group(GroupCommand),
+    /// Controllers: daemons that serve the same array, each pool by one of them (a preview).
+    #[command(subcommand)]
+    Controller(ControllerCommand),
     /// Portals: addresses at which hosts find the target.
     #[command(subcommand)]
     Portal(PortalCommand),
@@ -394,6 +397,18 @@ pub(crate) enum GroupCommand {
     Tag(TagArguments),
     /// Delete a group that no volume is mapped to.
     Delete { name: String },
+}
+
+/// What is done with controllers.
+#[derive(Debug, Subcommand)]
+pub(crate) enum ControllerCommand {
+    /// List all controllers, and how each serves the pools.
+    List,
+    /// Give a pool of the controller that is asked to another one; hosts go on there.
+    Switch {
+        /// The pool.
+        pool: String,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -42,6 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::RecoveryKey(command) => invocation.recovery_key(command),
         Object::Host(command) => invocation.host(command),
         Object::Group(command) => invocation.group(command),
+        Object::Controller(command) => invocation.controller(command),
         Object::Portal(command) => invocation.portal(command),
         Object::Discovery(command) => invocation.discovery(command),
         Object::Session(SessionCommand::List { keys }) => invocation.list_sessions(*keys),

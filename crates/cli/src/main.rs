@@ -12,6 +12,7 @@ mod clock;
 mod commands;
 mod configuration;
 mod confirmation;
+mod controllers;
 mod identification;
 mod labels;
 mod manuals;

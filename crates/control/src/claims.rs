@@ -29,6 +29,8 @@ pub enum Purpose {
     Members,
     /// It is opened anew.
     Resume,
+    /// It is closed for another controller.
+    Switch,
     /// It is given away.
     Export,
 }
@@ -43,6 +45,7 @@ impl Purpose {
             Self::AddDevice => "is just being joined by another device",
             Self::Members => "has a mirror that is just being changed",
             Self::Resume => "is just being resumed",
+            Self::Switch => "is just being given to another controller",
             Self::Export => "is just being exported",
         }
     }
@@ -50,7 +53,7 @@ impl Purpose {
     /// Whether volumes may be made, changed and deleted meanwhile.
     const fn admits_volumes(self) -> bool {
         match self {
-            Self::Create | Self::Delete | Self::Resume | Self::Export => false,
+            Self::Create | Self::Delete | Self::Resume | Self::Switch | Self::Export => false,
             Self::Extend | Self::AddDevice | Self::Members => true,
         }
     }
@@ -83,6 +86,11 @@ impl Claims {
     pub fn check_volumes(&self, pool: &str) -> Result<(), Problem> {
         let purpose = self.claimed.get(pool).filter(|purpose| !purpose.admits_volumes());
         purpose.map_or(Ok(()), |purpose| Err(taken(pool, *purpose)))
+    }
+
+    /// Whether a pool is claimed for that.
+    pub fn is_claimed(&self, pool: &str, purpose: Purpose) -> bool {
+        self.claimed.get(pool) == Some(&purpose)
     }
 
     /// What the call that was carried out has claimed: whoever waits for its end gives it back.

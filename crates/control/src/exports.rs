@@ -86,7 +86,14 @@ pub enum ExportEvent {
         state: AccessState,
     },
     /// All target ports, each with its group.
-    Ports(BTreeMap<u16, u16>),
+    Ports {
+        /// Those of this controller.
+        own: BTreeMap<u16, u16>,
+        /// Those of other controllers of the same array.
+        others: BTreeMap<u16, u16>,
+    },
+    /// How this controller serves a volume, where others may serve it, too.
+    UnitAccess(VolumeId, AccessState),
     /// The hidden volume that holds what ROD tokens of a volume stand for.
     RodTokenSpace(VolumeId, RodTokenSpace),
 }

@@ -14,6 +14,7 @@ pub mod alerts;
 pub mod change;
 pub mod chap;
 pub mod claims;
+pub mod controllers;
 pub mod devices;
 pub mod exports;
 pub mod hosts;

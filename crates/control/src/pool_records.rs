@@ -79,23 +79,50 @@ pub struct Differences {
     pub version: u64,
 }
 
+/// Whether the configuration or a pool says how the array is where they differ and neither is later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authority {
+    /// The configuration.
+    Configuration,
+    /// The pool: another controller of the array was the last that had it open, with another data
+    /// directory.
+    Pool,
+}
+
+impl Authority {
+    /// As the pool's record of its owner says to the controller of that number. The only controller of
+    /// an array (0) becomes its first (1) with the data directory that it has.
+    pub fn over(records: &BTreeMap<RecordKey, Found>, controller: u16) -> Self {
+        match owner(records) {
+            Some(last) if last.controller.max(1) != controller.max(1) => Self::Pool,
+            Some(_) | None => Self::Configuration,
+        }
+    }
+}
+
 /// Compares what was found in a pool with the configuration. `holds` says whether the pool holds a
 /// volume or snapshot. Records of logical units and of the owner are not looked at.
 pub fn compare(
     loaded: &Loaded,
-    (array, pool): (&Configuration, &str),
+    (array, pool, authority): (&Configuration, &str, Authority),
     holds: impl Fn(VolumeId) -> bool,
     seal: Seal<'_>,
 ) -> Differences {
     let mut differences = Differences::default();
+    let wanted = array.record_keys(pool, holds);
+    let is_current = |key: &RecordKey| {
+        let text = text(array, key, seal).filter(|_| wanted.contains(key));
+        loaded.slots.is_current(key, text.as_deref())
+    };
     for (key, found) in &loaded.records {
         differences.version = differences.version.max(found.version);
         let is_configuration = !matches!(key, RecordKey::Owner | RecordKey::Unit(_));
-        if is_configuration && found.version > array.generation {
+        let counts =
+            found.version > array.generation || (authority == Authority::Pool && !is_current(key));
+        if is_configuration && counts {
             differences.newer.insert(key.clone(), found.clone());
         }
     }
-    let wanted = array.record_keys(pool, holds);
     let kept =
         loaded.slots.keys().filter(|key| !matches!(key, RecordKey::Owner | RecordKey::Unit(_)));
     for key in kept.chain(&wanted) {
@@ -103,8 +130,7 @@ pub fn compare(
             continue;
         }
         // Its text may be known for an object of another pool, too.
-        let text = text(array, key, seal).filter(|_| wanted.contains(key));
-        if !loaded.slots.is_current(key, text.as_deref()) {
+        if !is_current(key) {
             differences.stale.insert(key.clone());
         }
     }

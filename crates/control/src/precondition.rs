@@ -1,6 +1,7 @@
-//! Preconditions of changes (`If-Match`, RFC 9110 13.1.1): the version of an object that an
-//! administrator saw must be the one that would be changed. It covers the fields that
-//! administrators can change; a volume that hosts write to would differ with every look otherwise.
+//! Preconditions of changes: `If-Match` (RFC 9110 13.1.1), the version of an object that an
+//! administrator saw must be the one that would be changed; `If-None-Match` (13.1.2), `*` makes an
+//! object only if there is none. A version covers the fields that administrators can change; a volume
+//! that hosts write to would differ with every look otherwise.
 
 use std::hash::{DefaultHasher, Hasher};
 
@@ -57,33 +58,63 @@ pub fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Decides whether a change may be made that says which version of an object it is meant for.
-/// `shown` is the object as it is with every change that was accepted, saved or not: of two who
-/// change the same version the second is refused. It is `Ok(None)` if the object has no version.
-///
-/// # Errors
-/// When the object is another one by now, is not there, or has no version.
-pub fn check_shown(if_match: &str, shown: Result<Option<Value>, Problem>) -> Result<(), Problem> {
-    match shown {
-        Ok(Some(object)) => check(if_match, &object),
-        Ok(None) => Err(no_version()),
-        Err(problem) if problem.status == 404 => Err(not_there()),
-        Err(problem) => Err(problem),
+/// What a change says about the version of the object that it is meant for: lists of ETags, or `*`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preconditions {
+    /// The object must be one of these versions.
+    pub if_match: Option<String>,
+    /// The object must be none of these versions.
+    pub if_none_match: Option<String>,
+}
+
+impl Preconditions {
+    /// Whether the change is meant for whatever there is.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Decides whether the change may be made. `shown` is the object as it is with every change that
+    /// was accepted, saved or not: of two who change the same version, or make the same object, the
+    /// second is refused. It is `Ok(None)` if the object has no version.
+    ///
+    /// # Errors
+    /// When the object is another one by now, is not there and should be, is there and should not, or
+    /// has no version.
+    pub fn check_shown(&self, shown: Result<Option<Value>, Problem>) -> Result<(), Problem> {
+        match shown {
+            Ok(Some(object)) => self.check(Some(&object)),
+            Ok(None) => Err(no_version()),
+            Err(problem) if problem.status == 404 => self.check(None),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    /// The same for an object that is known.
+    ///
+    /// # Errors
+    /// As those of [`Self::check_shown`].
+    pub fn check(&self, object: Option<&Value>) -> Result<(), Problem> {
+        if let Some(tags) = &self.if_match {
+            let object = object.ok_or_else(not_there)?;
+            if !is_among(tags, object) {
+                return Err(changed());
+            }
+        }
+        match (&self.if_none_match, object) {
+            (Some(tags), Some(object)) if is_among(tags, object) => Err(already_there()),
+            (Some(_) | None, _) => Ok(()),
+        }
     }
 }
 
-/// Refuses a change of an object that is not what an `If-Match` names any more.
-///
-/// # Errors
-/// When it is not.
-pub fn check(if_match: &str, object: &Value) -> Result<(), Problem> {
+/// Whether the object's version is one of those that a header names.
+fn is_among(tags: &str, object: &Value) -> bool {
     let version = version(object);
-    let mut tags = if_match.split(',').map(str::trim);
     let fits = |tag: &str| {
         let text = tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"'));
         text.and_then(|text| text.split_once('-')).is_some_and(|(first, _)| first == version)
     };
-    if tags.any(|tag| tag == "*" || fits(tag)) { Ok(()) } else { Err(changed()) }
+    tags.split(',').map(str::trim).any(|tag| tag == "*" || fits(tag))
 }
 
 fn changed() -> Problem {
@@ -97,9 +128,16 @@ fn not_there() -> Problem {
     problem(ProblemKind::NotThere, &detail)
 }
 
+/// `If-None-Match: *` on what there is.
+fn already_there() -> Problem {
+    let detail = "it is there, and If-None-Match wants that it is not: look at it, then decide";
+    problem(ProblemKind::AlreadyThere, &detail)
+}
+
 /// There is nothing to compare.
 pub fn no_version() -> Problem {
-    let detail = "nothing here has a version that If-Match could name: leave it out";
+    let detail =
+        "nothing here has a version that If-Match or If-None-Match could name: leave it out";
     problem(ProblemKind::NoVersion, &detail)
 }
 

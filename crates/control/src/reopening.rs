@@ -104,6 +104,8 @@ struct Closed {
     last: Option<Vec<Sight>>,
     /// How they looked when they were refused for their content, and when that was.
     refused: Option<(Vec<Sight>, Duration)>,
+    /// Why the last try that ended did not open it.
+    trouble: Option<Trouble>,
     /// The kinds of trouble that were told.
     told: BTreeSet<Trouble>,
 }
@@ -163,6 +165,7 @@ impl Reopening {
     pub fn failed(&mut self, pool: &str, trouble: Trouble, now: Duration) -> bool {
         let closed = self.pools.entry(pool.to_owned()).or_default();
         (closed.since, closed.is_recovering) = (None, false);
+        closed.trouble = Some(trouble);
         closed.next = match trouble {
             Trouble::Undecided | Trouble::Fenced => None,
             Trouble::Absent
@@ -208,6 +211,25 @@ impl Reopening {
     /// Whether a try is under way that was named as late.
     pub fn is_late(&self, pool: &str) -> bool {
         self.pools.get(pool).is_some_and(|closed| closed.since.is_some() && closed.is_late)
+    }
+
+    /// Why the last try of a pool that ended did not open it; `None` if it is open, or none has ended.
+    pub fn trouble(&self, pool: &str) -> Option<Trouble> {
+        self.pools.get(pool)?.trouble
+    }
+
+    /// A pool is another controller's: it wrote the files, and had them locked, so that it is no copy
+    /// that is under way when they differ at the next try.
+    pub fn leave_to_others(&mut self, pool: &str) {
+        if let Some(closed) = self.pools.get_mut(pool) {
+            closed.last = None;
+        }
+    }
+
+    /// Sets when a pool is tried again that would be tried at some time anyway.
+    pub fn postpone(&mut self, pool: &str, at: Duration) {
+        let next = self.pools.get_mut(pool).and_then(|closed| closed.next.as_mut());
+        next.into_iter().for_each(|next| *next = at);
     }
 
     /// Pools whose next try is due.

@@ -1,7 +1,7 @@
 //! Asymmetric logical unit access (SPC-4 5.15): states of target port groups, which change by
-//! themselves (implicit), as the owner says.
+//! themselves (implicit), as the owner says; and of each logical unit at this controller and at others.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sam::AccessState;
 
@@ -44,11 +44,32 @@ pub(crate) fn check(state: AccessState, row: &Row) -> Result<(), SenseCode> {
     }
 }
 
+/// How this controller serves one logical unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UnitAccess {
+    /// Active/optimized where its pool is open here.
+    pub(crate) state: AccessState,
+    /// Whether it was ever another one.
+    pub(crate) was_changed: bool,
+}
+
+impl UnitAccess {
+    /// Changes the state; returns whether it was another one.
+    pub(crate) fn set(&mut self, state: AccessState) -> bool {
+        let is_new = self.state != state;
+        self.was_changed |= is_new;
+        self.state = state;
+        is_new
+    }
+}
+
 /// Every target port group and what is known of it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PortGroups {
     /// TARGET PORT GROUP of each RELATIVE TARGET PORT IDENTIFIER.
     ports: BTreeMap<u16, u16>,
+    /// Groups of other controllers: no nexus comes through them here.
+    others: BTreeSet<u16>,
     /// States that were ever told, by group.
     states: BTreeMap<u16, AccessState>,
 }
@@ -59,8 +80,12 @@ impl PortGroups {
         self.ports.insert(port, group);
     }
 
-    /// Replaces all ports, by port with its group; returns whether any is another.
-    pub(crate) fn set(&mut self, ports: BTreeMap<u16, u16>) -> bool {
+    /// Replaces all ports, by port with its group: this controller's, and those of others; returns
+    /// whether any is another.
+    pub(crate) fn set(&mut self, own: BTreeMap<u16, u16>, others: &BTreeMap<u16, u16>) -> bool {
+        self.others = others.values().copied().collect();
+        let mut ports = own;
+        ports.extend(others);
         let is_new = self.ports != ports;
         self.ports = ports;
         is_new
@@ -80,8 +105,26 @@ impl PortGroups {
         self.ports.contains_key(&port)
     }
 
-    pub(crate) fn state(&self, group: u16) -> AccessState {
+    fn state(&self, group: u16) -> AccessState {
         self.states.get(&group).copied().unwrap_or_default()
+    }
+
+    /// The state of a logical unit in a group. In this controller's groups it is what an
+    /// administrator chose, unless the unit is not served here. Another controller is standby while this
+    /// one has the pool or opens it, and else the one to be asked: this one cannot see how it serves.
+    pub(crate) fn state_of(&self, group: u16, access: UnitAccess) -> AccessState {
+        let is_here = matches!(
+            access.state,
+            AccessState::ActiveOptimized
+                | AccessState::ActiveNonOptimized
+                | AccessState::Transitioning
+        );
+        match (self.others.contains(&group), access.state) {
+            (true, _) if is_here => AccessState::Standby,
+            (true, _) => AccessState::ActiveOptimized,
+            (false, AccessState::ActiveOptimized) => self.state(group),
+            (false, state) => state,
+        }
     }
 
     /// Changes a state; returns whether it was another one.
@@ -93,17 +136,17 @@ impl PortGroups {
         is_new
     }
 
-    /// SPC-4 6.37: a target port group descriptor for each group.
-    pub(crate) fn descriptors(&self) -> Vec<u8> {
+    /// SPC-4 6.37: a target port group descriptor for each group, as one logical unit tells it.
+    pub(crate) fn descriptors(&self, access: UnitAccess) -> Vec<u8> {
         let mut groups = BTreeMap::<u16, Vec<u16>>::new();
         for (&port, &group) in &self.ports {
             groups.entry(group).or_default().push(port);
         }
         let mut data = Vec::new();
         for (group, ports) in groups {
-            let was_changed = self.states.contains_key(&group);
+            let was_changed = access.was_changed || self.states.contains_key(&group);
             let status = if was_changed { CHANGED_IMPLICITLY } else { NOT_CHANGED };
-            data.extend([code(self.state(group)), SUPPORTED]);
+            data.extend([code(self.state_of(group, access)), SUPPORTED]);
             data.extend(group.to_be_bytes());
             data.extend([0, status, 0, ports.len() as u8]);
             data.extend(ports.iter().flat_map(|port| u32::from(*port).to_be_bytes()));

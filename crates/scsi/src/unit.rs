@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use block::{BlockCount, ByteRange, Lba, LogicalBlockLength, SwitchesOff};
 use reservations::Access;
+use sam::AccessState;
 
+use crate::access_state::UnitAccess;
 use crate::change::Change;
 use crate::clock::Clock;
 use crate::designator::Designator;
@@ -66,6 +68,8 @@ pub(crate) struct LogicalUnit {
     /// Whether the medium cannot be reached, since the pool of the volume is not open. The unit is
     /// there, its size is not known.
     pub(crate) is_absent: bool,
+    /// How this controller serves it.
+    pub(crate) access: UnitAccess,
     pub(crate) tasks: TaskSet,
 }
 
@@ -102,6 +106,7 @@ impl LogicalUnit {
             durable: Some(DurableState::default()),
             sanitize: Sanitize::None,
             is_absent: false,
+            access: UnitAccess::default(),
             tasks: TaskSet::default(),
         }
     }
@@ -139,12 +144,42 @@ impl LogicalUnit {
     /// Ends what tells of the medium, or works on it, while nobody knows what it is like.
     ///
     /// # Errors
-    /// 02h/04h/01h: in process of becoming ready, so that hosts wait for it and do not give it up.
+    /// 02h/04h/01h: in process of becoming ready, so that hosts wait for it and do not give it up;
+    /// 0Ah, 0Bh or 0Ch if this controller does not serve it, so that they go to another one.
     pub(crate) fn check_present(&self) -> Result<(), Sense> {
-        if self.is_absent {
-            return Err(sense::LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY.into());
-        }
-        Ok(())
+        let why = match self.access.state {
+            _ if !self.is_absent => return Ok(()),
+            AccessState::ActiveOptimized | AccessState::ActiveNonOptimized => {
+                sense::LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY
+            }
+            AccessState::Standby => sense::TARGET_PORT_IN_STANDBY_STATE,
+            AccessState::Unavailable => sense::TARGET_PORT_IN_UNAVAILABLE_STATE,
+            AccessState::Transitioning => sense::ASYMMETRIC_ACCESS_STATE_TRANSITION,
+        };
+        Err(why.into())
+    }
+
+    /// As [`Self::check_present`], for what only tells the size: a standby path tells it as far as it
+    /// is known.
+    pub(crate) fn check_size_known(&self) -> Result<(), Sense> {
+        let is_known = self.access.state == AccessState::Standby && self.spec.size_bytes > 0;
+        if is_known { Ok(()) } else { self.check_present() }
+    }
+
+    /// This controller serves the unit no more: what it knew of reservations and mode parameters is
+    /// out of date from now on.
+    pub(crate) fn leave_to_others(&mut self) {
+        self.is_absent = true;
+        self.forget_state();
+    }
+
+    /// Nothing is known of reservations and mode parameters.
+    pub(crate) fn forget_state(&mut self) {
+        self.reservation = None;
+        self.persistent = PersistentReservations::default();
+        self.modes = self.default_modes.clone();
+        self.saved_modes = None;
+        self.durable = Some(DurableState::default());
     }
 
     /// Ends what needs the medium while it cannot be reached, a SANITIZE runs or has failed.

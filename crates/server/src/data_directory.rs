@@ -18,6 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::controller::Controller;
 use crate::recovery_key::{self, KeptKey, RecoveryKey};
 use crate::yielding;
 use generations::Found;
@@ -32,6 +33,7 @@ const SECRETS_NAME: &str = "secrets.json";
 const USERS_NAME: &str = "users.json";
 const RECOVERY_KEY_NAME: &str = "recovery-key.json";
 const RESERVATION_KEY_NAME: &str = "reservation-key.json";
+const CONTROLLER_NAME: &str = "controller.json";
 const SOCKET_NAME: &str = "gantry.sock";
 const LOCK_NAME: &str = "gantryd.lock";
 
@@ -158,6 +160,17 @@ impl DataDirectory {
             bail!("a digest of no bytes");
         };
         ReservationKey::new(u64::from_be_bytes(*first)).context("the reservation key is 0")
+    }
+
+    /// Reads which controller of its array the daemon is; the only one, unless it was said otherwise.
+    pub(crate) fn load_controller(&self) -> Result<Controller> {
+        let kept = self.load_generations(CONTROLLER_NAME, generations::parse_json)?;
+        Ok(kept.unwrap_or_default())
+    }
+
+    /// Replaces that as one step.
+    pub(crate) fn save_controller(&self, controller: &Controller) -> Result<()> {
+        self.save_generation(CONTROLLER_NAME, &json(controller)?)
     }
 
     /// Replaces the configuration as one step: after a crash the old or the new one is there.

@@ -57,6 +57,12 @@ impl Exports {
         Critical::new(&mut self.scsi, "the device server").restore_unit(volume, state);
     }
 
+    /// Gives a volume what another controller stored of its reservations and mode parameters, in place
+    /// of what was known here.
+    pub(crate) fn replace(&mut self, volume: VolumeId, state: DurableState) {
+        Critical::new(&mut self.scsi, "the device server").replace_unit_state(volume, state);
+    }
+
     /// Bytes of a logical block of a volume that is served.
     pub(crate) fn block_bytes(&self, volume: VolumeId) -> Option<u64> {
         Some(self.scsi.block_length(volume)?.bytes())

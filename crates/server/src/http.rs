@@ -32,6 +32,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use api::{Problem, Route};
 use axum::body::Bytes;
+use control::precondition::Preconditions;
 use mio::Waker;
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::oneshot;
@@ -58,8 +59,8 @@ pub(crate) struct Call {
     /// Names from the path, and from the query if the path does not have them.
     pub(crate) parameters: HashMap<String, String>,
     pub(crate) body: Bytes,
-    /// Precondition: ETag that the object must have (`If-Match`).
-    pub(crate) if_match: Option<String>,
+    /// Which version of the object the change is meant for; empty for what changes nothing.
+    pub(crate) preconditions: Preconditions,
     pub(crate) reply: oneshot::Sender<Reply>,
 }
 

@@ -7,6 +7,7 @@
 
 mod alerts;
 mod backing;
+mod controller;
 mod data_directory;
 mod data_plane;
 mod described;
@@ -45,7 +46,7 @@ use clap::CommandFactory;
 
 pub use options::{IoMethod, LogFormat, Options};
 
-/// All portals belong to one target portal group.
+/// The target portal group of portals that were given at the start, of the only controller.
 pub(crate) const TARGET_PORTAL_GROUP_TAG: u16 = 1;
 
 /// Runs the daemon until SIGTERM or SIGINT.

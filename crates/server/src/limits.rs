@@ -366,3 +366,16 @@ pub const SCANNED_FILES_MAX: usize = 4096;
 
 /// How often the daemon looks whether spares are there.
 pub const SPARES_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Controllers of one array, at most; a higher number is refused at the start.
+pub const CONTROLLERS_MAX: u16 = 256;
+
+/// Portals of other controllers, at most; with more the daemon does not start.
+pub const PEER_PORTALS_MAX: usize = 64;
+
+/// Time between two tries of a pool that another controller has, where a try costs little: files.
+pub const STANDBY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Time for which a controller that gave a pool up leaves it to the others; then it opens the pool again
+/// if none has.
+pub const SWITCH_PATIENCE: Duration = Duration::from_secs(10);

@@ -2,6 +2,7 @@
 //! only then answered.
 
 mod alerts;
+mod controllers;
 mod describe;
 mod device_files;
 mod devices;
@@ -40,7 +41,7 @@ mod tasks;
 mod thresholds;
 mod volumes;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -49,9 +50,11 @@ use array::{ArrayError, Configuration, FreeLuns, Secrets};
 use axum::body::Bytes;
 use control::change::{Applied, Touched};
 use control::claims::Claims;
+use control::controllers::Standing;
 use control::leftovers::Leftovers;
 use control::members::Lost;
 use control::owed_scrubs::OwedScrubs;
+use control::precondition::Preconditions;
 use control::procedures::{AfterChange, AfterSave, OpenDevices};
 use control::reopening::Reopening;
 use control::schedules::Schedules;
@@ -63,6 +66,7 @@ use serde::de::DeserializeOwned;
 use store::{Failure, Health, Outcome};
 use tokio::sync::oneshot;
 
+use crate::controller::Controller;
 use crate::data_directory::DataDirectory;
 use crate::data_plane::{DataPlane, Ticket};
 use crate::described::{Described, Written};
@@ -109,6 +113,8 @@ pub(crate) struct Management {
     /// Long lists that are being described.
     gatherings: Gatherings,
     pub(crate) portals: Portals,
+    /// What hosts were told of pools, where the array has several controllers.
+    standings: BTreeMap<String, Standing>,
     pub(crate) io: IoMethod,
     /// How long a member of a mirror may take for one I/O.
     hang_limit: Duration,
@@ -217,6 +223,10 @@ enum PoolStep {
         pool: PoolId,
         stage: Exporting,
     },
+    /// A pool is closed for another controller.
+    SwitchPool {
+        pool: PoolId,
+    },
 }
 
 impl PoolStep {
@@ -227,7 +237,8 @@ impl PoolStep {
             | Self::ResumePool { pool, .. }
             | Self::Procedure { pool, .. }
             | Self::RunSchedule { pool, .. }
-            | Self::ExportPool { pool, .. } => *pool,
+            | Self::ExportPool { pool, .. }
+            | Self::SwitchPool { pool } => *pool,
         }
     }
 
@@ -243,7 +254,8 @@ impl PoolStep {
             Self::OpenPool { .. }
             | Self::ResumePool { .. }
             | Self::RunSchedule { .. }
-            | Self::ExportPool { .. } => None,
+            | Self::ExportPool { .. }
+            | Self::SwitchPool { .. } => None,
         }
     }
 }
@@ -298,11 +310,16 @@ impl Progress {
     }
 }
 
+/// Whether the LUNs that nothing is mapped to are known to be free.
+fn free_luns(directory: &DataDirectory) -> FreeLuns {
+    if directory.lost_configuration() { FreeLuns::Unknown { since: 0 } } else { FreeLuns::Known }
+}
+
 impl Management {
     pub(crate) fn new(
         mut configuration: Configuration,
         secrets: Secrets,
-        directory: Arc<DataDirectory>,
+        (directory, controller): (Arc<DataDirectory>, Controller),
         (events, audit): (Events, Arc<Audit>),
         options: &Options,
         mailbox: Mailbox,
@@ -310,11 +327,7 @@ impl Management {
         hosts::fold_saved_initiators(&mut configuration);
         let (configuration, secrets) = (Arc::new(configuration), Arc::new(secrets));
         let findings = directory.findings().clone();
-        let free_luns = if directory.lost_configuration() {
-            FreeLuns::Unknown { since: 0 }
-        } else {
-            FreeLuns::Known
-        };
+        let free_luns = free_luns(&directory);
         let upgrade =
             if options.no_pool_upgrade { PoolUpgrade::Declined } else { PoolUpgrade::Allowed };
         let records = PoolRecords::new(directory.load_recovery_key()?, machine(), upgrade);
@@ -326,7 +339,8 @@ impl Management {
             saving,
             jobs: Jobs::new(mailbox),
             gatherings: Gatherings::default(),
-            portals: Portals::default(),
+            portals: Portals::of(controller),
+            standings: BTreeMap::new(),
             io: options.io,
             hang_limit: Duration::from_secs(options.hang_limit),
             memory_bytes: options.memory,
@@ -372,17 +386,18 @@ impl Management {
 
     /// Begins to carry out a request. Whatever happens it is answered, once.
     pub(crate) fn call(&mut self, plane: &mut DataPlane, sessions: &Sessions, call: Call) {
-        let Call { route, parameters, body, if_match, reply } = call;
+        let Call { route, parameters, body, preconditions, reply } = call;
         if route == Route::TestAlerts {
             return self.events.alerts.test(reply);
         }
         let parameters = Parameters(parameters);
         let outcome = self.guarded(|management| {
-            if let Some(if_match) = if_match {
+            if !preconditions.is_empty() {
                 // RFC 9110 13.2.1: what is wrong about the request itself goes first.
                 check_body(route, &body)?;
-                management.check_version((plane, sessions), route, &parameters, &if_match)?;
+                management.check_version((plane, sessions), route, &parameters, &preconditions)?;
             }
+            management.check_controller(plane, route)?;
             management.route(plane, sessions, route, &parameters, &body)
         });
         let claim = self.claims.take_new();
@@ -398,9 +413,12 @@ impl Management {
         (plane, sessions): (&mut DataPlane, &Sessions),
         route: Route,
         parameters: &Parameters,
-        if_match: &str,
+        preconditions: &Preconditions,
     ) -> Result<(), Problem> {
         let object = route.row().object.ok_or_else(precondition::no_version)?;
+        if preconditions.if_none_match.is_some() && !route.row().makes_its_object() {
+            return Err(precondition::no_version());
+        }
         let (configuration, secrets) = self.saving.next_with_secrets();
         let in_effect = std::mem::replace(&mut self.configuration, configuration);
         let secrets_in_effect = std::mem::replace(&mut self.secrets, secrets);
@@ -414,7 +432,7 @@ impl Management {
             | Progress::Join(_)
             | Progress::Gather(..) => Ok(None),
         });
-        precondition::check_shown(if_match, shown)
+        preconditions.check_shown(shown)
     }
 
     /// Goes on with what waited for a pool.
@@ -597,6 +615,7 @@ impl Management {
                 progress
             }
             PoolStep::RunSchedule { pool, run } => Ok(self.schedule_ran(plane, pool, run, result)),
+            PoolStep::SwitchPool { pool } => self.pool_given_up(plane, pool, result),
             PoolStep::ExportPool { pool, stage } => self.pool_exports(plane, (pool, stage), result),
         }
     }

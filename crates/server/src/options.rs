@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
 
+use crate::controller::{PeerPortal, parse_number};
 use crate::iscsi::SessionOptions;
 use crate::limits::MEMORY_BYTES_MIN;
 
@@ -18,6 +19,15 @@ pub struct Options {
     /// Address of an iSCSI portal; may be repeated.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:3260")]
     pub iscsi: Vec<SocketAddr>,
+    /// Number of this controller, from 1 to 256, where several serve one array: the tag of its target
+    /// portal group, which no other controller may have. Kept in the data directory. A preview: see
+    /// docs/controllers.md.
+    #[arg(long, value_name = "NUMBER", value_parser = parse_number)]
+    pub(crate) controller: Option<u16>,
+    /// Address of an iSCSI portal of another controller of the array, with its number; may be repeated.
+    /// Hosts are told of it. Those of the last start are kept if none is given.
+    #[arg(long, value_name = "NUMBER=IP:PORT")]
+    pub(crate) peer_portal: Vec<PeerPortal>,
     #[command(flatten)]
     pub(crate) http: HttpOptions,
     /// Memory for data in flight, in MiB.

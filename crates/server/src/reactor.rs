@@ -15,6 +15,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use scsi::DeviceServer;
 
 use crate::alerts::Alerts;
+use crate::controller::Controller;
 use crate::data_directory::{DataDirectory, random_bytes};
 use crate::data_plane::DataPlane;
 use crate::events;
@@ -82,6 +83,7 @@ impl Reactor {
         let directory = Arc::new(directory);
         let configuration = directory.load()?;
         let secrets = directory.load_secrets()?;
+        let controller = Controller::load(&directory, options)?;
         if options.reserve_devices == ReserveDevices::On {
             device::reserve_block_devices(directory.load_reservation_key()?);
         }
@@ -103,8 +105,9 @@ impl Reactor {
         target.set_switches_off(configuration.switches_off);
         let alerts = Alerts::start(&configuration.target_name)?;
         let events = events::Events::open(directory.path(), alerts)?;
+        let identity = (directory, controller);
         let management =
-            Management::new(configuration, secrets, directory, (events, audit), options, mailbox)?;
+            Management::new(configuration, secrets, identity, (events, audit), options, mailbox)?;
         let mut reactor = Self {
             poll,
             waiting: Waiting::new(),
@@ -274,6 +277,7 @@ impl Reactor {
         self.go_on_stopping();
         self.plane.tick(now);
         self.management.look_at_volumes(&mut self.plane);
+        self.management.look_at_controllers(&mut self.plane);
         if now >= self.next_fill_check {
             self.next_fill_check = now + FILL_INTERVAL;
             self.management.keep_house(&mut self.plane);

@@ -332,6 +332,21 @@ export interface ControlResilver {
   member?: string | null;
 }
 
+/** A controller of the array. */
+export interface Controller {
+  /** Whether it is the one that answers. */
+  is_this: boolean;
+  /** Its number, which is the tag of its target portal group: 1 for the only one. */
+  number: number;
+  /** Every pool. */
+  pools: PoolStanding[];
+  /**
+   * Addresses and TCP ports of its iSCSI portals; of another controller as this one was told at its
+   * start.
+   */
+  portals: string[];
+}
+
 /** A new host. */
 export interface CreateHost {
   /** What they must prove; nothing when left out. */
@@ -1082,6 +1097,17 @@ export interface PoolImport {
 /** How a pool is opened. */
 export type PoolMode = 'read_write' | 'read_only' | 'rewind';
 
+/** How a controller serves a pool. */
+export interface PoolStanding {
+  /** The pool. */
+  pool: string;
+  /**
+   * What hosts are told of its volumes there (ALUA); `null` for another controller, which knows it
+   * better: ask that one.
+   */
+  state: PathState | null;
+}
+
 /** An address that the target listens on. */
 export interface Portal {
   /** IP address and TCP port. */
@@ -1182,6 +1208,7 @@ export interface Problem {
     | 'urn:gantry:problem:key-under-way'
     | 'urn:gantry:problem:changed'
     | 'urn:gantry:problem:not-there'
+    | 'urn:gantry:problem:already-there'
     | 'urn:gantry:problem:no-version'
     | 'urn:gantry:problem:too-large'
     | 'urn:gantry:problem:unsupported-media-type'

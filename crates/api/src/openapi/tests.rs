@@ -34,6 +34,7 @@ fn every_route_is_described_with_what_it_takes_and_gives() {
             Route::ResumeTask,
             Route::TestAlerts,
             Route::ReturnMember,
+            Route::SwitchPool,
             Route::ShowRecoveryKey,
         ];
         assert!(takes != (cannot || without.contains(&route)), "{route:?}");

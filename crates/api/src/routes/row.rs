@@ -29,6 +29,15 @@ pub struct Row {
     pub(crate) shape: fn() -> Shape,
 }
 
+impl Row {
+    /// Whether it makes the object that its path names if there is none, so that `If-None-Match` has
+    /// a meaning.
+    pub fn makes_its_object(&self) -> bool {
+        let object = self.object.map(Route::row);
+        self.method == Method::Put && object.is_some_and(|object| object.path == self.path)
+    }
+}
+
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {

@@ -84,6 +84,13 @@ pub struct OwnerRecord {
     /// Whether it gave the pool away.
     #[serde(default)]
     pub exported: bool,
+    /// The number of the controller that opened it last; 0 for an array of one.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub controller: u16,
+}
+
+const fn is_zero(number: &u16) -> bool {
+    *number == 0
 }
 
 /// The array as a whole.

@@ -89,7 +89,7 @@ fn found(origin: &Draft, owner: Option<OwnerRecord>) -> FoundPool {
 fn owner(exported: bool) -> OwnerRecord {
     let target_name = "iqn.2026-11.io.gantry:origin".to_owned();
     let array = target_name.repeat(2);
-    OwnerRecord { array, target_name, machine: Some("m".to_owned()), exported }
+    OwnerRecord { array, target_name, machine: Some("m".to_owned()), exported, controller: 0 }
 }
 
 fn opened(key: &RecordKey, sealed: &str) -> Account {

@@ -191,7 +191,7 @@ fn a_pool_is_brought_up_to_date_with_what_differs() {
     let array = array();
     let holds = |id| id == VolumeId(1);
     let (mut volume, mut slots) = (Volume::default(), Slots::default());
-    let all = compare(&volume.load(), (&array, "p"), holds, &sealed);
+    let all = compare(&volume.load(), (&array, "p", Authority::Configuration), holds, &sealed);
     let host = RecordKey::Host("esx".to_owned());
     let expected = BTreeSet::from([RecordKey::Array, host.clone(), RecordKey::Volume(1)]);
     assert_eq!(&all.stale - &BTreeSet::from([RecordKey::Pool("p".to_owned())]), expected);
@@ -202,19 +202,19 @@ fn a_pool_is_brought_up_to_date_with_what_differs() {
     }
     let loaded = volume.load();
     assert_eq!(
-        compare(&loaded, (&array, "p"), holds, &sealed),
+        compare(&loaded, (&array, "p", Authority::Configuration), holds, &sealed),
         Differences { version: 5, ..Differences::default() }
     );
     let Some(Record::Host(record)) = &loaded.records[&host].record else { panic!() };
     assert_eq!(record.chap.as_deref(), Some("sealed"));
     // Another secret, and a volume that is gone.
     let other = |key: &RecordKey| sealed(key).map(|_| "other".to_owned());
-    let changed = compare(&loaded, (&array, "p"), |_| false, &other);
+    let changed = compare(&loaded, (&array, "p", Authority::Configuration), |_| false, &other);
     assert_eq!(changed.stale, BTreeSet::from([host.clone(), RecordKey::Volume(1)]));
     // The data directory is an earlier one.
     let mut earlier = Configuration::new(array.target_name.clone());
     earlier.generation = 4;
-    let differences = compare(&loaded, (&earlier, "p"), holds, &sealed);
+    let differences = compare(&loaded, (&earlier, "p", Authority::Configuration), holds, &sealed);
     assert_eq!(differences.newer.len(), 3);
     assert!(differences.stale.is_empty(), "{:?}", differences.stale);
 }
@@ -226,4 +226,52 @@ fn whose_pool_it_is_is_a_record() {
     let owner_is = OwnerRecord { array: "a".repeat(32), exported: true, ..OwnerRecord::default() };
     volume.put(&mut slots, &RecordKey::Owner, &owner_text(owner_is.clone()), 1);
     assert_eq!(owner(&volume.load().records), Some(&owner_is));
+}
+
+#[test]
+fn a_pool_that_another_controller_had_last_says_how_the_array_is() {
+    let mut array = array();
+    let holds = |id| id == VolumeId(1);
+    let (mut volume, mut slots) = (Volume::default(), Slots::default());
+    let all = compare(&volume.load(), (&array, "p", Authority::Configuration), holds, &sealed);
+    for key in &all.stale {
+        let text = text(&array, key, &sealed).unwrap();
+        volume.put(&mut slots, key, &text, 5);
+    }
+    let owner_of = |controller| {
+        let mut volume = volume.clone();
+        let mut slots = volume.load().slots;
+        let owner = OwnerRecord {
+            array: "a".to_owned(),
+            target_name: "t".to_owned(),
+            machine: None,
+            exported: false,
+            controller,
+        };
+        volume.put(&mut slots, &RecordKey::Owner, &owner_text(owner), 5);
+        volume.load()
+    };
+    for (last, this, authority) in [
+        (0, 0, Authority::Configuration),
+        (0, 1, Authority::Configuration),
+        (1, 0, Authority::Configuration),
+        (2, 2, Authority::Configuration),
+        (0, 2, Authority::Pool),
+        (1, 2, Authority::Pool),
+        (2, 1, Authority::Pool),
+        (2, 0, Authority::Pool),
+    ] {
+        assert_eq!(Authority::over(&owner_of(last).records, this), authority, "{last} {this}");
+    }
+    assert_eq!(Authority::over(&volume.load().records, 2), Authority::Configuration);
+
+    // Both changed the same version: what the last one stored counts.
+    let esx = RecordKey::Host("esx".to_owned());
+    array.generation = 5;
+    array.hosts.clear();
+    let (loaded, other) = (volume.load(), array.clone());
+    let own = compare(&loaded, (&other, "p", Authority::Configuration), holds, &sealed);
+    assert!(own.newer.is_empty() && own.stale.contains(&esx));
+    let pool = compare(&loaded, (&other, "p", Authority::Pool), holds, &sealed);
+    assert!(pool.newer.contains_key(&esx) && !pool.stale.contains(&esx));
 }

@@ -5,6 +5,27 @@ use crate::change::tests::{World, empty, make};
 use crate::hosts::{Account, Change, describe_host};
 use crate::problems::{conflict, not_found};
 
+fn check_shown(if_match: &str, shown: Result<Option<Value>, Problem>) -> Result<(), Problem> {
+    let if_match = Some(if_match.to_owned());
+    Preconditions { if_match, if_none_match: None }.check_shown(shown)
+}
+
+#[test]
+fn what_is_to_be_made_must_not_be_there() {
+    let object = json!({ "name": "g" });
+    let none_match = |tags: &str, shown| {
+        let wanted = Preconditions { if_match: None, if_none_match: Some(tags.to_owned()) };
+        wanted.check_shown(shown).map_err(|problem| problem.kind)
+    };
+    let refused = Err(ProblemKind::AlreadyThere.urn().to_owned());
+    assert_eq!(none_match("*", Err(not_found(&"no such group"))), Ok(()));
+    assert_eq!(none_match("*", Ok(Some(object.clone()))), refused);
+    assert_eq!(none_match(&tag(&object), Ok(Some(object.clone()))), refused);
+    assert_eq!(none_match("\"another-1\"", Ok(Some(object))), Ok(()));
+    assert!(none_match("*", Ok(None)).is_err());
+    assert!(none_match("*", Err(conflict(&"busy"))).is_err());
+}
+
 fn tag(object: &Value) -> String {
     format!("\"{}-0\"", version(object))
 }

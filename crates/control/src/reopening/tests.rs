@@ -154,3 +154,24 @@ fn recovery_may_take_its_time() {
     reopening.failed("p", Trouble::Unfit, now);
     assert!(!reopening.is_trying("p"));
 }
+
+#[test]
+fn a_pool_that_another_controller_let_go_is_opened_however_its_files_changed() {
+    let (mut reopening, now) = (Reopening::default(), Duration::ZERO);
+    assert_eq!(attempt(&mut reopening, now, &[file(1, 1)]), Ok(()));
+    reopening.failed("p", Trouble::Held, now);
+    assert_eq!(reopening.trouble("p"), Some(Trouble::Held));
+    assert_eq!(
+        attempt(&mut reopening, now, &[file(1, 2)]),
+        Err(Trouble::Changing),
+        "no controller"
+    );
+    reopening.failed("p", Trouble::Held, now);
+    reopening.leave_to_others("p");
+    reopening.postpone("p", now + 9 * SECOND);
+    assert!(reopening.due(now + 8 * SECOND).is_empty());
+    assert_eq!(reopening.due(now + 9 * SECOND), ["p"]);
+    assert_eq!(attempt(&mut reopening, now, &[file(1, 3)]), Ok(()));
+    reopening.postpone("p", now);
+    assert!(reopening.due(now).is_empty(), "a try that is under way is the only one");
+}

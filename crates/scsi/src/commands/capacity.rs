@@ -13,7 +13,7 @@ const DATA_10_BYTES: u32 = 8;
 /// READ CAPACITY (10).
 pub(super) fn read_capacity_10(execution: &mut Execution<'_>) -> Result<Action, Completion> {
     let unit = execution.unit()?;
-    unit.check_present()?;
+    unit.check_size_known()?;
     // SBC-4 5.15.1: without PMI (obsolete) the address must be zero.
     if execution.cdb.u32(2) != 0 {
         return Err(Sense::invalid_cdb_field(2).into());
@@ -27,7 +27,7 @@ pub(super) fn read_capacity_10(execution: &mut Execution<'_>) -> Result<Action, 
 /// READ CAPACITY (16).
 pub(super) fn read_capacity_16(execution: &mut Execution<'_>) -> Result<Action, Completion> {
     let unit = execution.unit()?;
-    unit.check_present()?;
+    unit.check_size_known()?;
     if execution.cdb.u64(2) != 0 {
         return Err(Sense::invalid_cdb_field(2).into());
     }

@@ -28,6 +28,7 @@ use crate::work::{self, Asked, Work};
 pub(crate) const DATA_OUT_MAX: u64 = TRANSFER_BYTES_MAX;
 
 /// Operation codes of the copy manager.
+pub(crate) const TEST_UNIT_READY: u8 = 0x00;
 pub(crate) const EXTENDED_COPY: u8 = 0x83;
 pub(crate) const RECEIVE_COPY_RESULTS: u8 = 0x84;
 

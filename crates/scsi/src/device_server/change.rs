@@ -67,6 +67,14 @@ impl DeviceServer {
         unit.durable = Some(state);
     }
 
+    /// Takes over what another controller stored for a unit, in place of all that is known here.
+    pub fn replace_unit_state(&mut self, id: VolumeId, state: DurableState) {
+        if let Some(unit) = self.units.get_mut(&id) {
+            unit.forget_state();
+            self.restore_unit(id, state);
+        }
+    }
+
     /// A task asks for a change.
     pub(super) fn begin_change(&mut self, slot: Slot, change: Box<Change>) {
         let volume = self.tasks[slot].volume;

@@ -3,6 +3,7 @@
 use block::{BlockError, LogicalBlockLength, Request, Response, Rope, VolumeId};
 use bytes::Bytes;
 use reservations::Access;
+use sam::AccessState;
 use smallvec::SmallVec;
 
 use super::{
@@ -457,7 +458,8 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
     }
     execution.check_switch()?;
     check_reserved_bits(&execution.cdb, row.usage)?;
-    let state = execution.port_groups.state(execution.nexus.spec.target_portal_group);
+    let group = execution.nexus.spec.target_portal_group;
+    let state = execution.port_groups.state_of(group, unit.access);
     access_state::check(state, row).map_err(Sense::from)?;
     check_ready(unit, row)?;
     if conflicts(row.reservation, unit, execution) {
@@ -486,7 +488,10 @@ fn conflicts(reservation: Reservation, unit: &LogicalUnit, execution: &Execution
 fn check_ready(unit: &LogicalUnit, row: &Row) -> Result<(), Sense> {
     let is_way_out =
         row.opcode == table::SANITIZE && matches!(unit.sanitize, Sanitize::Failed { .. });
-    if row.is_about_the_unit() || is_way_out {
+    // ESXi asks a standby path by TEST UNIT READY whether it lives.
+    let asks_path =
+        row.opcode == table::TEST_UNIT_READY && unit.access.state == AccessState::Standby;
+    if row.is_about_the_unit() || is_way_out || asks_path {
         return Ok(());
     }
     unit.check_ready()

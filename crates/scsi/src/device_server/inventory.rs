@@ -19,9 +19,13 @@ impl DeviceServer {
     /// where their inventory has the volume.
     pub fn add_unit(&mut self, id: VolumeId, spec: LogicalUnitSpec) {
         if let Some(unit) = self.units.get_mut(&id) {
-            unit.spec = spec;
-            if std::mem::take(&mut unit.is_absent) {
+            let before = std::mem::replace(&mut unit.spec, spec).size_bytes;
+            let was_absent = std::mem::take(&mut unit.is_absent);
+            let is_served = unit.access.state == AccessState::ActiveOptimized;
+            if was_absent && is_served {
                 self.establish(id, sense::NOT_READY_TO_READY_CHANGE_MEDIUM_MAY_HAVE_CHANGED);
+            } else if !is_served && before != spec.size_bytes {
+                self.establish(id, sense::CAPACITY_DATA_HAS_CHANGED);
             }
             return;
         }
@@ -196,10 +200,11 @@ impl DeviceServer {
         self.port_groups.add(relative_target_port, target_port_group);
     }
 
-    /// Says which target ports there are, each with its target port group. If others than before,
-    /// every nexus is told (3Fh/03h: VPD page 88h lists them).
-    pub fn set_ports(&mut self, ports: BTreeMap<u16, u16>) {
-        if self.port_groups.set(ports) {
+    /// Says which target ports there are, each with its target port group: this controller's, and those
+    /// of others that serve the same target. If others than before, every nexus is told (3Fh/03h: VPD
+    /// page 88h lists them).
+    pub fn set_ports(&mut self, own: BTreeMap<u16, u16>, others: &BTreeMap<u16, u16>) {
+        if self.port_groups.set(own, others) {
             self.establish_everywhere(sense::INQUIRY_DATA_HAS_CHANGED);
         }
     }
@@ -209,6 +214,23 @@ impl DeviceServer {
     pub fn set_access_state(&mut self, target_port_group: u16, state: AccessState) {
         if self.port_groups.set_state(target_port_group, state) {
             self.establish_everywhere(sense::ASYMMETRIC_ACCESS_STATE_CHANGED);
+        }
+    }
+
+    /// Says how this controller serves a logical unit: active/optimized where its pool is open here.
+    /// If that differs from before, whoever sees the unit is told (2Ah/06h). A unit that is not served
+    /// any more forgets reservations and mode parameters; [`Self::add_unit`] and
+    /// [`Self::restore_unit`] bring them when it is again.
+    pub fn set_unit_access(&mut self, id: VolumeId, state: AccessState) {
+        let Some(unit) = self.units.get_mut(&id) else { return };
+        if unit.access.set(state) {
+            match state {
+                AccessState::Standby | AccessState::Unavailable => unit.leave_to_others(),
+                AccessState::ActiveOptimized
+                | AccessState::ActiveNonOptimized
+                | AccessState::Transitioning => {}
+            }
+            self.establish(id, sense::ASYMMETRIC_ACCESS_STATE_CHANGED);
         }
     }
 

@@ -137,3 +137,79 @@ fn the_unit_names_the_port_and_the_group_that_it_is_asked_through() {
     }
     assert_eq!(world.good(0, &[0x12, 0, 0, 0, 96, 0], &[])[5] >> 4 & 3, 1);
 }
+
+/// Ports 1 and 2 are this controller's, in groups 1 and 7; port 9 is another's, in group 9.
+fn two_controllers() -> World {
+    let mut world = two_paths();
+    let own = BTreeMap::from([(1, 1), (2, 7)]);
+    world.target.set_ports(own, &BTreeMap::from([(9, 9)]));
+    for nexus in [ALICE, BOB, CAROL] {
+        for lun in [0, 1, 300] {
+            world.run(nexus, lun, &[0; 6], &[]);
+        }
+    }
+    world
+}
+
+#[test]
+fn of_a_unit_that_is_served_here_other_controllers_are_standby() {
+    let mut world = two_controllers();
+    let expected = [group(0, 1, 0, &[1]), group(0, 7, 0, &[2]), group(2, 9, 0, &[9])].concat();
+    assert_eq!(world.good(0, &REPORT, &[])[4..], expected);
+    assert_eq!(world.good(0, &[0x12, 0, 0, 0, 96, 0], &[])[6] & 0x10, 0x10, "MULTIP");
+}
+
+#[test]
+fn a_unit_that_another_controller_serves_is_standby_alone_and_forgets_what_was_reserved() {
+    let mut world = two_controllers();
+    world.good(0, &[0x16, 0, 0, 0, 0, 0], &[]);
+    for _ in 0..2 {
+        world.target.set_unit_access(ONE, AccessState::Standby);
+    }
+    for nexus in [ALICE, BOB, CAROL] {
+        assert_eq!(world.sense(nexus, 0, &[0; 6], &[]), (6, 0x2a, 6));
+        assert_eq!(world.run(nexus, 0, &[0; 6], &[]).status, Status::Good);
+        assert_eq!(world.run(nexus, 1, &[0; 6], &[]).status, Status::Good, "another unit");
+    }
+    let expected = [group(2, 1, 2, &[1]), group(2, 7, 2, &[2]), group(0, 9, 2, &[9])].concat();
+    assert_eq!(world.good(0, &REPORT, &[])[4..], expected);
+    world.good(0, &cdb10(0x25, 0, 0, 0), &[]);
+    let refused: [&[u8]; 6] = [
+        &cdb10(0x28, 0, 0, 1),
+        &cdb10(0x2a, 0, 0, 1),
+        &[0x16, 0, 0, 0, 0, 0],
+        &[0x17, 0, 0, 0, 0, 0],
+        &[0x5e, 0, 0, 0, 0, 0, 0, 0, 8, 0],
+        &[0x1a, 0, 0x3f, 0, 255, 0],
+    ];
+    for cdb in refused {
+        assert_eq!(world.fails(0, cdb, &[0; BLOCK]), (2, 4, 0x0b), "{cdb:x?}");
+    }
+    assert_eq!(world.requests, []);
+
+    world.target.add_unit(ONE, spec(ONE));
+    assert_eq!(world.fails(0, &cdb10(0x28, 0, 0, 1), &[]), (2, 4, 0x0b), "not before it is said");
+    world.target.set_unit_access(ONE, AccessState::ActiveOptimized);
+    assert_eq!(world.sense(BOB, 0, &[0; 6], &[]), (6, 0x2a, 6));
+    let read = world.run(BOB, 0, &cdb10(0x28, 0, 0, 1), &[]);
+    assert_eq!(read.status, Status::Good, "nobody has it reserved any more");
+}
+
+#[test]
+fn a_unit_that_no_controller_may_reach_is_unavailable_and_one_that_comes_is_in_transition() {
+    let mut world = two_controllers();
+    for (state, ascq) in [(AccessState::Unavailable, 0x0c), (AccessState::Transitioning, 0x0a)] {
+        world.target.set_unit_access(ONE, state);
+        assert_eq!(world.fails(0, &[0; 6], &[]), (6, 0x2a, 6));
+        assert_eq!(world.fails(0, &cdb10(0x28, 0, 0, 1), &[]), (2, 4, ascq));
+        world.good(0, &REPORT, &[]);
+        world.target.add_unit(ONE, spec(ONE));
+    }
+    world.target.add_absent_unit(VolumeId(99), LogicalUnitSpec { size_bytes: 0, ..spec(ONE) });
+    world.target.set_luns(ALICE, BTreeMap::from([(0, ONE), (5, VolumeId(99))]));
+    world.target.set_unit_access(VolumeId(99), AccessState::Standby);
+    for _ in 0..4 {
+        world.run(ALICE, 5, &[0; 6], &[]);
+    }
+    assert_eq!(world.fails(5, &cdb10(0x25, 0, 0, 0), &[]), (2, 4, 0x0b), "its size is not known");
+}

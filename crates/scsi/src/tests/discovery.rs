@@ -31,7 +31,7 @@ fn standard_inquiry_says_the_same_on_every_unit() {
 fn multip_says_whether_there_are_several_ports() {
     let mut world = World::new();
     for (ports, told) in [(&[(1, 1)][..], 0), (&[(1, 1), (2, 7)], 0x10), (&[(2, 7)], 0)] {
-        world.target.set_ports(ports.iter().copied().collect());
+        world.target.set_ports(ports.iter().copied().collect(), &BTreeMap::new());
         world.run(ALICE, 0, &[0; 6], &[]);
         assert_eq!(world.good(0, &inquiry(None, 96), &[])[6], told, "{ports:?}");
     }
@@ -74,7 +74,7 @@ fn page_83_names_the_unit_by_naa_first_and_the_port_after() {
 fn pages_87_and_88_say_who_shares_mode_pages_and_what_ports_there_are() {
     let mut world = World::new();
     assert_eq!(vpd(&mut world, 0, 0x87)[4..], [0x3f, 0xff, 0, 0]);
-    world.target.set_ports(BTreeMap::from([(1, 1), (7, 2)]));
+    world.target.set_ports(BTreeMap::from([(1, 1), (7, 2)]), &BTreeMap::new());
     assert_eq!(world.fails(0, &[0; 6], &[]), (6, 0x3f, 3));
     world.good(0, &[0; 6], &[]);
     let page = vpd(&mut world, 0, 0x88);
@@ -86,7 +86,7 @@ fn pages_87_and_88_say_who_shares_mode_pages_and_what_ports_there_are() {
         assert!(String::from_utf8_lossy(&descriptor[16..]).contains(name));
     }
     // The same ports again are nothing new.
-    world.target.set_ports(BTreeMap::from([(1, 1), (7, 2)]));
+    world.target.set_ports(BTreeMap::from([(1, 1), (7, 2)]), &BTreeMap::new());
     world.good(0, &[0; 6], &[]);
 }
 

@@ -45,7 +45,8 @@ impl Listener for DeviceServer {
                 self.set_switches_off_of_unit(volume, off);
             }
             ExportEvent::PathState { group, state } => self.set_access_state(group, state),
-            ExportEvent::Ports(ref ports) => self.set_ports(ports.clone()),
+            ExportEvent::Ports { ref own, ref others } => self.set_ports(own.clone(), others),
+            ExportEvent::UnitAccess(volume, state) => self.set_unit_access(volume, state),
             ExportEvent::RodTokenSpace(of, RodTokenSpace { volume, size_bytes }) => {
                 self.set_rod_token_space(of, scsi::RodTokenSpace { volume, size_bytes });
             }

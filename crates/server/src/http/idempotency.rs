@@ -213,7 +213,10 @@ fn fingerprint(parts: &request::Parts, body: &[u8], identity: &Identity, route: 
         add(&decoded(value));
     });
     add(b"?");
-    parts.headers.get_all(header::IF_MATCH).iter().for_each(|value| add(value.as_bytes()));
+    for name in [header::IF_MATCH, header::IF_NONE_MATCH] {
+        parts.headers.get_all(name).iter().for_each(|value| add(value.as_bytes()));
+        add(b"?");
+    }
     add(identity.role.name().as_bytes());
     if route == Route::CreateToken {
         add(identity.via.name().as_bytes());

@@ -10,10 +10,11 @@ use axum::Extension;
 use axum::Router;
 use axum::body::{Bytes, HttpBody, to_bytes};
 use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Query, Request, State};
-use axum::http::{self, HeaderMap, Uri, header};
+use axum::http::{self, HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
+use control::precondition::Preconditions;
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
@@ -168,9 +169,8 @@ fn method_router(row: &'static Row, mailbox: Mailbox) -> MethodRouter {
         parameters.insert("peer".to_owned(), peer.kind().to_owned());
         let asker = identity.map(|Extension(identity)| identity.user).unwrap_or_default();
         parameters.insert("asker".to_owned(), asker);
-        let if_match = headers.get(header::IF_MATCH);
-        let if_match = if_match.map(|value| value.to_str().unwrap_or_default().to_owned());
-        let answer = ask(&mailbox, row.route, parameters, body, if_match).await;
+        let preconditions = preconditions(row.method, &headers);
+        let answer = ask(&mailbox, row.route, parameters, body, preconditions).await;
         if is_presented(row) { hand_on(answer) } else { respond(answer) }
     };
     match row.method {
@@ -182,16 +182,30 @@ fn method_router(row: &'static Row, mailbox: Mailbox) -> MethodRouter {
     }
 }
 
+/// What a request that changes something says about versions. Those of one that shows something are
+/// looked at when the answer is known ([`super::etag`]).
+pub(super) fn preconditions(method: Method, headers: &HeaderMap) -> Preconditions {
+    let named = |name| {
+        let value: Option<&HeaderValue> = headers.get(name);
+        value.map(|value| value.to_str().unwrap_or_default().to_owned())
+    };
+    let if_none_match = match method {
+        Method::Get => None,
+        Method::Post | Method::Put | Method::Patch | Method::Delete => named(header::IF_NONE_MATCH),
+    };
+    Preconditions { if_match: named(header::IF_MATCH), if_none_match }
+}
+
 /// Asks the reactor.
 pub(super) async fn ask(
     mailbox: &Mailbox,
     route: Route,
     parameters: HashMap<String, String>,
     body: Bytes,
-    if_match: Option<String>,
+    preconditions: Preconditions,
 ) -> Answer {
     let (reply, answer) = oneshot::channel();
-    mailbox.post(Message::Call(Call { route, parameters, body, if_match, reply }));
+    mailbox.post(Message::Call(Call { route, parameters, body, preconditions, reply }));
     write(answer.await.unwrap_or_else(|_| Err(stopping()))?).await
 }
 
@@ -238,7 +252,9 @@ fn readiness(mailbox: Mailbox, heartbeat: Arc<Heartbeat>) -> MethodRouter {
 }
 
 async fn is_ready(mailbox: &Mailbox, probe: &Probe) -> Answer {
-    let answer = ask(mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new(), None).await?;
+    let answer =
+        ask(mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new(), Preconditions::default())
+            .await?;
     let readiness = answer.into_value().map(serde_json::from_value);
     let Some(Ok(Readiness { portals, message })) = readiness else {
         return Err(not_ready("the reactor's answer is not known"));

@@ -184,7 +184,7 @@ async fn feed(streams: Arc<Streams>) {
 }
 
 async fn question(streams: &Streams, route: Route) -> super::Answer {
-    ask(&streams.mailbox, route, Default::default(), Default::default(), None).await
+    ask(&streams.mailbox, route, Default::default(), Default::default(), Default::default()).await
 }
 
 /// Tells events that were not there at the last look, and those that came again since; at the first

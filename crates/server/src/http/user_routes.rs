@@ -16,7 +16,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use axum::routing::{MethodRouter, delete, get, patch, post, put};
-use control::precondition;
+use control::precondition::{self, Preconditions};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -103,6 +103,7 @@ async fn change_user(
 ) -> Response {
     let changed = async {
         let ChangeUser { role, password, must_change_password } = parse(&headers, &body)?;
+        no_if_none_match(&headers)?;
         let hash = match password {
             Some(password) => Some(passwords::hash(password).await?),
             None => None,
@@ -131,6 +132,9 @@ async fn change_user(
 }
 
 async fn delete_user(State(gate): Gated, Path(user): Path<String>, headers: HeaderMap) -> Response {
+    if let Err(problem) = no_if_none_match(&headers) {
+        return respond(Err(problem));
+    }
     let deleted = gate.change(|users: &mut Users| {
         check_version(&headers, users, &user)?;
         users.remove(&user)
@@ -147,13 +151,21 @@ fn check_version(headers: &HeaderMap, users: &Users, name: &str) -> Result<(), A
     let Some(if_match) = headers.get(header::IF_MATCH) else { return Ok(()) };
     let user = users.user(name).ok_or_else(|| AccessError::Gone(name.to_owned()))?;
     let object = serde_json::to_value(user).unwrap_or_default();
-    let checked = precondition::check(if_match.to_str().unwrap_or_default(), &object);
+    let if_match = Some(if_match.to_str().unwrap_or_default().to_owned());
+    let checked = Preconditions { if_match, if_none_match: None }.check(Some(&object));
     checked.map_err(|_| AccessError::Changed(name.to_owned()))
 }
 
-/// Refuses an `If-Match` where there is no object that it could name.
+/// Refuses preconditions where there is no object that they could name.
 fn no_version(headers: &HeaderMap) -> Answered<()> {
+    no_if_none_match(headers)?;
     if headers.contains_key(header::IF_MATCH) { Err(precondition::no_version()) } else { Ok(()) }
+}
+
+/// Refuses an `If-None-Match`: no request here makes the object that its path names.
+fn no_if_none_match(headers: &HeaderMap) -> Answered<()> {
+    let is_named = headers.contains_key(header::IF_NONE_MATCH);
+    if is_named { Err(precondition::no_version()) } else { Ok(()) }
 }
 
 /// An administrator sees all tokens, others their own.

@@ -46,7 +46,8 @@ impl Reactor {
         }
         let created: Vec<SocketAddr> =
             self.management.configuration.portals.keys().copied().collect();
-        for address in created {
+        let own = self.management.portals();
+        for address in created.into_iter().filter(|address| own.contains_key(address)) {
             let socket = TcpListener::bind(address).map_err(anyhow::Error::from);
             if let Err(error) = socket.and_then(|socket| self.listen(address, socket)) {
                 tracing::error!(%address, %error, "a portal could not be opened");
@@ -62,8 +63,9 @@ impl Reactor {
     fn tell_ports(&mut self) {
         let portals = self.management.portals().into_values();
         let open = portals.filter(|portal| portal.redirect.is_none());
-        let ports = open.map(|portal| (portal.group, portal.group)).collect();
-        self.plane.exports.tell(&ExportEvent::Ports(ports));
+        let own = open.map(|portal| (portal.group, portal.group)).collect();
+        let others = self.management.portals.controller().other_ports();
+        self.plane.exports.tell(&ExportEvent::Ports { own, others });
     }
 
     fn listen(&mut self, address: SocketAddr, mut socket: TcpListener) -> Result<()> {

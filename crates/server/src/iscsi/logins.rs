@@ -219,7 +219,7 @@ impl Reactor {
         let local = self.iscsi.connections[slot].socket.local_addr().ok();
         let own = self.iscsi.connections[slot].portal;
         let own_group = self.management.portal(own).group;
-        let mut portals: Vec<_> = self.management.portals().into_iter().collect();
+        let mut portals: Vec<_> = self.management.portals_of_all().into_iter().collect();
         portals.retain(|(_, portal)| {
             *selection != TargetSelection::Current || portal.group == own_group
         });

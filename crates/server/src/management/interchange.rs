@@ -16,6 +16,7 @@ impl Management {
         file: api::Configuration,
     ) -> Result<Progress, Problem> {
         let dry_run = flag(parameters, "dry_run")?;
+        file.portals.iter().try_for_each(|portal| self.check_group(portal))?;
         let import = Import::new(file, dry_run, fold_initiator)?;
         if dry_run { self.try_out(plane, &import) } else { self.make(plane, &import) }
     }

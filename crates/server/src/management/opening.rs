@@ -166,6 +166,7 @@ impl Management {
     /// Begins to open every configured pool.
     pub(crate) fn open_pools(&mut self, plane: &mut DataPlane) {
         self.announce_absent_volumes(plane);
+        self.tell_access(plane);
         for name in self.configuration.pools.keys().cloned().collect::<Vec<_>>() {
             self.try_by_itself(plane, &name);
         }

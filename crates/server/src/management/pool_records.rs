@@ -6,18 +6,20 @@
 
 mod comparing;
 mod restoring;
+mod taking;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
 use api::{Problem, Severity};
-use array::{Configuration, OwnerRecord, RecordKey};
+use array::{OwnerRecord, RecordKey};
 use block::{BLOCK, ByteRange, DeviceKind, Request, Response, VolumeId};
 use bytes::Bytes;
 use control::change::Touched;
-use control::pool_import::merge;
-use control::pool_records::{self, Blocks, Slots, Unplaced, belongs, owner_text, tombstone};
+use control::pool_records::{
+    self, Authority, Blocks, Slots, Unplaced, belongs, owner_text, tombstone,
+};
 use control::reopening::Trouble;
 use store::{Change, Failure, Health, Outcome, RECORDS};
 
@@ -84,6 +86,12 @@ struct Kept {
     garbage: Vec<Blocks>,
     /// Whether writing took too long, so that nobody waits for it until it has ended.
     is_late: bool,
+    /// Whether the pool says that this controller had it last.
+    is_claimed: bool,
+    /// Whether they were made by this daemon since it opened the pool, so that they say nothing new.
+    is_new: bool,
+    /// The version of the configuration that has what was taken from it.
+    taken: u64,
 }
 
 /// How far a pool is.
@@ -180,6 +188,9 @@ impl Kept {
             failing: None,
             garbage: Vec::new(),
             is_late: false,
+            is_claimed: false,
+            is_new: false,
+            taken: 0,
         }
     }
 
@@ -259,6 +270,7 @@ impl Management {
                 kept.phase = Phase::Without;
                 let message = format!("its records cannot be made: {failure}");
                 self.tell_records(plane, pool, Severity::Error, &message);
+                self.refuse_unread(plane, pool, &message);
             }
             (Doing::Read { first }, Ok(Outcome::Response(Response::Data(data)))) => {
                 kept.take_read(first, &data.to_vec());
@@ -269,6 +281,7 @@ impl Management {
                 kept.phase = Phase::Without;
                 let message = format!("its records cannot be read: {failure}");
                 self.tell_records(plane, pool, Severity::Error, &message);
+                self.refuse_unread(plane, pool, &message);
             }
             (Doing::Write { key, left, hosts }, result) => {
                 self.record_written(plane, pool, (key, left, hosts), result.err());
@@ -350,8 +363,10 @@ impl Management {
             let message = "does not describe itself, and its upgrade is declined (--no-pool-upgrade): \
                            without the data directory hosts lose what they know of it";
             self.tell_records(plane, pool, Severity::Warning, message);
+            self.refuse_unread(plane, pool, message);
         } else {
-            self.records.pools.insert(pool, Kept::new(Phase::Creating));
+            let kept = Kept { is_new: true, ..Kept::new(Phase::Creating) };
+            self.records.pools.insert(pool, kept);
             let create = Change::CreateRecords { size_bytes: VOLUME_BYTES };
             if let Some(ticket) = plane.begin(pool, create) {
                 self.records.under_way.insert(ticket, (pool, Doing::Create));
@@ -395,6 +410,7 @@ impl Management {
             volumes: served.store.volumes().map(|volume| volume.spec.id).collect(),
             units: plane.unit_states.reader(),
             restored: self.records.restored.clone(),
+            controller: self.controller().number(),
         };
         self.begin(plane, Ok(Progress::Job(Job::Compare(comparing))));
     }
@@ -419,11 +435,13 @@ impl Management {
                 if let Some(kept) = self.records.pools.get_mut(&pool) {
                     kept.phase = Phase::Without;
                 }
+                self.refuse_unread(plane, pool, &problem.detail);
                 return Err(problem);
             }
         };
-        let FoundRecords { loaded, differences, units, accounts } = found;
+        let FoundRecords { loaded, differences, units, accounts, taken_units } = found;
         let owner = pool_records::owner(&loaded.records).cloned();
+        let authority = Authority::over(&loaded.records, self.controller().number());
         if let Some(owner) = owner.filter(|owner| !self.is_ours(plane, pool, owner)) {
             self.refuse_foreign(plane, pool, &owner);
             return Ok(Progress::done());
@@ -432,6 +450,10 @@ impl Management {
         kept.phase = Phase::Ready;
         kept.slots = loaded.slots;
         kept.garbage = loaded.garbage;
+        plane.unit_states.note(taken_units.iter().map(|(id, _)| *id));
+        for (id, state) in taken_units {
+            plane.exports.replace(id, state);
+        }
         let texts = units.into_iter().map(|(key, text)| (key, Wanted::Text(text)));
         let stale = differences.stale.into_iter().map(|key| (key, Wanted::Configuration));
         for (key, wanted) in texts.chain(stale) {
@@ -448,9 +470,11 @@ impl Management {
         }
         self.restore_accounts(plane, pool, accounts);
         if !differences.newer.is_empty() {
-            self.take_newer(plane, pool, &differences.newer, differences.version);
+            let newer = (&differences.newer, differences.version);
+            self.take_newer(plane, pool, newer, authority);
         }
         self.look_after_records(plane);
+        self.tell_access(plane);
         Ok(Progress::done())
     }
 
@@ -489,34 +513,6 @@ impl Management {
         self.in_background(move || drop(closed));
     }
 
-    /// The data directory is an earlier one than the pool has seen: what came after it is taken.
-    fn take_newer(
-        &mut self,
-        plane: &mut DataPlane,
-        pool: PoolId,
-        newer: &BTreeMap<RecordKey, pool_records::Found>,
-        version: u64,
-    ) {
-        let Some(name) = plane.pools.get(pool).map(|pool| pool.name.clone()) else { return };
-        let mut draft = self.saving.draft();
-        let keys = [self.records.key.key.clone()];
-        let problems =
-            merge(&name, newer, &mut draft, &|key, sealed| open_account(&keys, key, sealed));
-        draft.array.generation = draft.array.generation.max(version);
-        tell_taken(plane, newer.keys(), &draft.array);
-        self.accept(draft, Touched::All);
-        let message = format!(
-            "the data directory was an earlier one: {} object(s) were taken from the pool, as they \
-             were later",
-            newer.len()
-        );
-        self.tell_records(plane, pool, Severity::Warning, &message);
-        for problem in problems {
-            let message = format!("not taken from the pool: {problem}");
-            self.tell_records(plane, pool, Severity::Error, &message);
-        }
-    }
-
     /// Finds the pools of records that changed.
     fn route_records(&mut self, plane: &mut DataPlane) {
         for _ in 0..RECORDS_ROUTED_AT_ONCE {
@@ -535,14 +531,16 @@ impl Management {
                 }
             }
         }
+        let is_enough = !self.controller().is_one_of_several();
         for id in std::mem::take(&mut self.records.released) {
-            plane.exports.saved(id, true);
+            plane.exports.saved(id, is_enough);
         }
         while let Some((id, volume, text)) = self.records.units.pop_front() {
             let pool = plane.pool_of(volume);
             let kept = pool.and_then(|pool| self.records.pools.get_mut(&pool));
+            let is_unknown = pool.is_none() && !is_enough;
             let Some(kept) = kept.filter(|kept| !matches!(kept.phase, Phase::Without)) else {
-                plane.exports.saved(id, true);
+                plane.exports.saved(id, !is_unknown);
                 continue;
             };
             let key = RecordKey::Unit(volume.0);
@@ -592,8 +590,10 @@ impl Management {
             }
         };
         let version = self.configuration.generation;
+        let is_enough = !self.controller().is_one_of_several();
         let Some(kept) = self.records.pools.get_mut(&pool) else { return };
         if kept.slots.is_current(&key, text.as_deref()) {
+            kept.is_claimed |= key == RecordKey::Owner;
             return hosts.into_iter().for_each(|id| plane.exports.saved(id, true));
         }
         let is_deleted = text.is_none();
@@ -601,7 +601,7 @@ impl Management {
         let placed = match kept.slots.place(&key, (&text, version), is_deleted) {
             Ok(placed) => placed,
             Err(unplaced) => {
-                hosts.into_iter().for_each(|id| plane.exports.saved(id, true));
+                hosts.into_iter().for_each(|id| plane.exports.saved(id, is_enough));
                 let why = match unplaced {
                     Unplaced::TooLarge => "it is too large",
                     Unplaced::Full => "there are too many records",
@@ -623,6 +623,7 @@ impl Management {
             target_name: self.configuration.target_name.clone(),
             machine: self.records.machine.clone(),
             exported,
+            controller: self.controller().number(),
         }
     }
 
@@ -633,13 +634,16 @@ impl Management {
         (key, left, hosts): (RecordKey, Option<Blocks>, Vec<SaveId>),
         failure: Option<Failure>,
     ) {
-        // The state is in the data directory, whatever became of its record.
-        hosts.into_iter().for_each(|id| plane.exports.saved(id, true));
+        // The state is in the data directory, whatever became of its record; of several controllers only
+        // one has that.
+        let is_enough = failure.is_none() || !self.controller().is_one_of_several();
+        hosts.into_iter().for_each(|id| plane.exports.saved(id, is_enough));
         let Some(kept) = self.records.pools.get_mut(&pool) else { return };
         kept.writing -= 1;
         let Some(failure) = failure else {
             kept.garbage.extend(left);
             if key == RecordKey::Owner {
+                kept.is_claimed = true;
                 self.owner_written(plane, pool);
             }
             return;
@@ -684,6 +688,25 @@ impl Management {
             && self.records.pools.get(&pool).is_some_and(Kept::is_written)
     }
 
+    /// Whether the records of a pool were read and taken, and it says that this controller has it: what
+    /// hosts store from now on counts. A pool in memory has none.
+    pub(super) fn knows_records(&self, pool: PoolId) -> bool {
+        self.records.pools.get(&pool).is_some_and(|kept| match kept.phase {
+            Phase::Creating | Phase::Reading { .. } | Phase::Comparing => false,
+            Phase::Ready => kept.is_claimed && self.saving.is_saved(kept.taken),
+            Phase::Without => true,
+        })
+    }
+
+    /// Whether a pool that is open has records that were not taken yet: they may count more than a change
+    /// that is made now.
+    pub(super) fn may_learn(&self, plane: &DataPlane, pool: PoolId) -> bool {
+        let has_records = plane.pools.get(pool).is_some_and(|pool| pool.store.records().is_some());
+        let is_taken =
+            |kept: &Kept| kept.is_new || (!kept.is_starting() && self.saving.is_saved(kept.taken));
+        has_records && !self.records.pools.get(&pool).is_some_and(is_taken)
+    }
+
     /// Whether a pool has records.
     pub(super) fn keeps_records(&self, pool: PoolId) -> bool {
         let kept = self.records.pools.get(&pool);
@@ -720,43 +743,6 @@ impl Kept {
                 *left = left.saturating_sub(1);
                 blocks.push((number, block.to_vec()));
             }
-        }
-    }
-}
-
-/// Tells front ends what records that were taken say of what hosts see; hosts hear of what changed.
-/// LUN maps and what is off for hosts go to the sessions by themselves.
-fn tell_taken<'a>(
-    plane: &mut DataPlane,
-    taken: impl Iterator<Item = &'a RecordKey>,
-    array: &Configuration,
-) {
-    for key in taken {
-        match key {
-            RecordKey::Array => {
-                plane.exports.tell(&ExportEvent::Identification(array.identification));
-                plane.exports.tell(&ExportEvent::SwitchesOff(array.switches_off));
-                for (group, state) in array.path_states() {
-                    plane.exports.tell(&ExportEvent::PathState { group, state });
-                }
-            }
-            RecordKey::Volume(id) => {
-                let (id, shown) = (VolumeId(*id), array.presentation(VolumeId(*id)));
-                for event in [
-                    ExportEvent::ReservationsHidden(id, shown.reservations_hidden),
-                    ExportEvent::OwnIdentification(id, shown.identification),
-                    ExportEvent::VolumeSwitchesOff(id, shown.switches_off),
-                ] {
-                    plane.exports.tell(&event);
-                }
-            }
-            RecordKey::Owner
-            | RecordKey::Pool(_)
-            | RecordKey::Host(_)
-            | RecordKey::Group(_)
-            | RecordKey::Unit(_)
-            | RecordKey::Schedule(_)
-            | RecordKey::Run(..) => {}
         }
     }
 }

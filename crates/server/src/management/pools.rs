@@ -84,6 +84,7 @@ impl Management {
         let name = served.name.clone();
         drop(served);
         let was_told = self.forget_unavailable(plane, &name);
+        self.tell_access_anew(plane, &name);
         self.leftovers.begin();
         self.note_journal_loss(&name, self.journal_loss(plane, &name).is_some());
         if was_told {
@@ -215,7 +216,11 @@ impl Management {
     /// A pool is not open. Administrators are told once of each kind of trouble; the reason that is
     /// shown is always the last one.
     pub(super) fn set_unavailable(&mut self, name: &str, pool: UnavailablePool, trouble: Trouble) {
-        if self.reopening.failed(name, trouble, self.clock()) {
+        let is_told = self.reopening.failed(name, trouble, self.clock());
+        let stands_by = self.stands_by(name, trouble);
+        if is_told && stands_by {
+            self.inform(name, "is standby here: another controller has it".to_owned());
+        } else if is_told {
             self.alarm(name, format!("is not available: {}", pool.reason));
         }
         if trouble == Trouble::Unchanged && self.unavailable.contains_key(name) {

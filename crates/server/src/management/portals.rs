@@ -4,12 +4,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use api::{CreatePortal, Problem};
 use array::Portal;
 use control::portals;
 use mio::net::TcpListener;
 
-use super::Management;
-use crate::TARGET_PORTAL_GROUP_TAG;
+use super::problems::conflict;
+use super::{Management, Progress};
+use crate::controller::Controller;
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
 
@@ -23,6 +25,8 @@ pub(crate) enum PortalChange {
 /// Where the array listens.
 #[derive(Debug, Default)]
 pub(crate) struct Portals {
+    /// Which controller of the array listens, and where others do.
+    controller: Controller,
     /// Given to the daemon at its start.
     fixed: portals::Portals,
     /// Opened for a change of the configuration that is not saved yet.
@@ -32,9 +36,23 @@ pub(crate) struct Portals {
 }
 
 impl Portals {
+    /// Those of a controller.
+    pub(super) fn of(controller: Controller) -> Self {
+        Self { controller, ..Self::default() }
+    }
+
+    /// Which controller listens.
+    pub(crate) const fn controller(&self) -> &Controller {
+        &self.controller
+    }
+
+    const fn first(&self) -> Portal {
+        Portal { group: self.controller.group(), redirect: None }
+    }
+
     /// Notes an address that was given to the daemon at its start.
     pub(crate) fn add_fixed(&mut self, address: SocketAddr) {
-        self.fixed.insert(address, fixed());
+        self.fixed.insert(address, self.first());
     }
 
     pub(super) fn fixed(&self) -> portals::Portals {
@@ -69,21 +87,56 @@ impl Management {
         std::mem::take(&mut self.portals.changes)
     }
 
-    /// Every portal, by address and port.
+    /// Every portal of this controller, by address and port. One that a copied data directory brought,
+    /// of a group that is another's, is not opened.
     pub(crate) fn portals(&self) -> portals::Portals {
-        portals::all(&self.configuration, &self.portals.fixed)
+        let mut portals = portals::all(&self.configuration, &self.portals.fixed);
+        portals.retain(|_, portal| !self.portals.controller.is_of_another(portal.group));
+        portals
+    }
+
+    /// Every portal of all controllers.
+    pub(crate) fn portals_of_all(&self) -> portals::Portals {
+        let mut portals = self.portals.controller.others();
+        portals.extend(self.portals());
+        portals
     }
 
     /// The portal that listens at an address; one that was just deleted is as the first ones were.
     pub(crate) fn portal(&self, address: SocketAddr) -> Portal {
-        self.configuration.portals.get(&address).cloned().unwrap_or_else(fixed)
+        let created = self.configuration.portals.get(&address).cloned();
+        created.unwrap_or_else(|| self.portals.first())
+    }
+
+    pub(super) fn create_portal(
+        &mut self,
+        plane: &DataPlane,
+        request: &CreatePortal,
+    ) -> Result<Progress, Problem> {
+        self.check_group(request)?;
+        self.make(plane, &portals::create(request)?)
+    }
+
+    /// # Errors
+    /// When the target portal group is another controller's: hosts would take its state for this one's.
+    pub(super) fn check_group(&self, portal: &CreatePortal) -> Result<(), Problem> {
+        let group = portal.target_portal_group_tag;
+        if !self.portals.controller.is_of_another(group) {
+            return Ok(());
+        }
+        Err(conflict(&format!(
+            "target portal group {group} is that of another controller: give the portal at {} the tag {}, \
+             or one that no controller has",
+            portal.address,
+            self.portals.controller.group()
+        )))
     }
 
     pub(super) fn describe_portals(&self) -> Vec<api::Portal> {
         portals::describe_all(&self.configuration, &self.portals.fixed)
     }
 
-    pub(super) fn show_portal(&self, address: &str) -> Result<api::Portal, api::Problem> {
+    pub(super) fn show_portal(&self, address: &str) -> Result<api::Portal, Problem> {
         portals::show(&self.configuration, &self.portals.fixed, address)
     }
 
@@ -93,8 +146,4 @@ impl Management {
             plane.exports.tell(&ExportEvent::PathState { group, state });
         }
     }
-}
-
-const fn fixed() -> Portal {
-    Portal { group: TARGET_PORTAL_GROUP_TAG, redirect: None }
 }

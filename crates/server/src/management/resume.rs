@@ -215,6 +215,7 @@ impl Management {
                 self.forget_unavailable(plane, &name);
                 self.note_journal_loss(&name, self.journal_loss(plane, &name).is_some());
                 self.settle_volumes(plane, pool);
+                self.tell_access_anew(plane, &name);
                 self.leftovers.begin();
                 self.tell_resumed(&name, how);
                 self.keep_mode(plane, &name, how)
@@ -305,7 +306,7 @@ impl Management {
             self.luns_changed = Touched::All;
         }
         for (id, size_bytes) in shown {
-            if served.contains(&id) {
+            if served.contains(&id) && !self.controller().is_one_of_several() {
                 plane.exports.tell(&ExportEvent::Resized(id, size_bytes));
             } else {
                 self.serve_volume(plane, pool, id);

@@ -57,7 +57,7 @@ nouns! {
     Pools: PoolRoutes {
         ListPools CreatePool ShowPool ExtendPool AddDevice ResumePool SetPoolThresholds
         AttachMember DetachMember ReturnMember ControlResilver SetSpares
-        SetSnapshotDeletion ShowScrub StartScrub StopScrub DeletePool SetPoolTags ImportPool
+        SwitchPool SetSnapshotDeletion ShowScrub StartScrub StopScrub DeletePool SetPoolTags ImportPool
     }
     /// Volumes, and who sees them.
     Volumes: VolumeRoutes {
@@ -82,7 +82,7 @@ nouns! {
     Array: ArrayRoutes {
         ShowTarget ShowIdentification SetIdentification ShowPrimitives SetPrimitives ListSessions ShowSession CloseSession ListEvents ListTasks
         ShowTask CancelTask PauseTask ResumeTask ShowAlerts SetAlerts ListDeliveries ShowConfiguration ImportConfiguration
-        ExportPool ShowRecoveryKey
+        ExportPool ShowRecoveryKey ListControllers
     }
     /// What hosts did, and how the array is.
     Statistics: StatisticsRoutes {
@@ -167,6 +167,7 @@ impl Management {
                 self.importing.remove(pool);
                 self.resume_pool(plane, pool, &read_or_default(body)?)
             }
+            PoolRoutes::SwitchPool => self.switch_pool(plane, pool),
             PoolRoutes::SetPoolThresholds => {
                 self.make(plane, &settings::set_pool_thresholds(pool, read(body)?))
             }
@@ -319,7 +320,7 @@ impl Management {
         match route {
             PortalRoutes::ListPortals => Ok(Progress::answer(&self.describe_portals())),
             PortalRoutes::ShowPortal => Ok(Progress::answer(&self.show_portal(portal)?)),
-            PortalRoutes::CreatePortal => self.make(plane, &portals::create(&read(body)?)?),
+            PortalRoutes::CreatePortal => self.create_portal(plane, &read(body)?),
             PortalRoutes::SetPathState => {
                 let group = parameters.get("group");
                 self.make(plane, &portals::set_state(group, read(body)?)?)
@@ -365,6 +366,7 @@ impl Management {
                 let pool = parameters.get("pool");
                 self.export_pool(plane, sessions, (pool, &read_or_default(body)?))
             }
+            ArrayRoutes::ListControllers => Ok(Progress::answer(&self.list_controllers(plane))),
             ArrayRoutes::ShowRecoveryKey => self.show_recovery_key(parameters),
             ArrayRoutes::ImportConfiguration => self.import(plane, parameters, read_secret(body)?),
         }

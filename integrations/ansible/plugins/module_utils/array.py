@@ -29,6 +29,8 @@ BACKOFF_FIRST = 0.1
 BACKOFF_MAX = 2.0
 # Most bytes of one answer.
 ANSWER_BYTES_MAX = 64 << 20
+# Stands for the ETag of an object that is not there.
+NONE_YET = "none yet"
 # Elements of one page of a list.
 PAGE = 1000
 
@@ -146,7 +148,7 @@ class Array:
                 return elements
 
     def request(self, method, segments, body=None, etag=None, query=None):
-        """The answer's body and ETag."""
+        """The answer's body and ETag. An etag of NONE_YET makes what is not there."""
         return self._send(method, segments, query, body, etag, lambda headers: headers.get("ETag"))
 
     def _send(self, method, segments, query, body, etag, of_headers):
@@ -154,7 +156,9 @@ class Array:
         if query:
             url += "?" + urlencode(query, doseq=True)
         headers = {}
-        if etag:
+        if etag is NONE_YET:
+            headers["If-None-Match"] = "*"
+        elif etag:
             headers["If-Match"] = etag
         if method == "POST":
             headers["Idempotency-Key"] = uuid.uuid4().hex

@@ -164,7 +164,7 @@ class Course:
     def excuse(self, name, problem):
         """Takes a refusal that came because somebody else was there before; raises any other one."""
         overtaken = problem.is_of("changed", "not-there", "key-used-before")
-        overtaken = overtaken or (name == "create" and problem.is_of("name-taken"))
+        overtaken = overtaken or (name == "create" and problem.is_of("name-taken", "already-there"))
         overtaken = overtaken or (name == "remove" and problem.is_of("not-found", "not-mapped"))
         self.conflicts += 1
         if not overtaken or self.conflicts > (UNSEEN_MAX if name == "create" else CONFLICTS_MAX):

@@ -66,7 +66,7 @@ problem:
   type: dict
 """
 
-from ansible_collections.gantry.array.plugins.module_utils.array import ArrayError
+from ansible_collections.gantry.array.plugins.module_utils.array import ArrayError, NONE_YET
 from ansible_collections.gantry.array.plugins.module_utils.converge import Resource, TAGS_OPTION, manage, new_module
 
 
@@ -89,7 +89,7 @@ class HostGroup(Resource):
         return wanted
 
     def create(self):
-        self.change("hosts", None, None)
+        self.change("hosts", None, NONE_YET)
 
     def change(self, name, found, etag):
         segments = ("groups", self.params["name"])

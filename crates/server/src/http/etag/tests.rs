@@ -1,10 +1,16 @@
-use control::precondition::check;
+use api::Problem;
+use control::precondition::Preconditions;
 use serde_json::json;
 
 use super::*;
 
 fn tag(value: &Value) -> String {
     etag(value, value.to_string().as_bytes())
+}
+
+fn check(if_match: &str, object: &Value) -> Result<(), Problem> {
+    let if_match = Some(if_match.to_owned());
+    Preconditions { if_match, if_none_match: None }.check(Some(object))
 }
 
 #[test]

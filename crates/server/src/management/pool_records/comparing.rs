@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::Problem;
-use array::{Configuration, HeldAccount, RecordKey, Secrets};
+use array::{Configuration, HeldAccount, Record, RecordKey, Secrets};
 use block::VolumeId;
 use control::lost_accounts::{LostAccount, lost};
 use control::pool_import::Account;
-use control::pool_records::{Differences, Loaded, Slots, compare, unit_text};
+use control::pool_records::{Authority, Differences, Loaded, Slots, compare, unit_text};
 use hashbrown::HashSet;
 
+use crate::management::problems::internal;
 use crate::pools::PoolId;
 use crate::recovery_key::{RecoveryKey, Unopened};
 use crate::unit_states::{DurableState, UnitReader};
@@ -27,6 +28,8 @@ pub(in crate::management) struct Comparing {
     pub(super) units: UnitReader,
     /// Accounts that were taken back from pools, and the versions of their records.
     pub(super) restored: BTreeMap<RecordKey, u64>,
+    /// The number of this controller.
+    pub(super) controller: u16,
 }
 
 /// What came of that.
@@ -42,6 +45,9 @@ pub(in crate::management) struct FoundRecords {
     pub(super) units: Vec<(RecordKey, Option<String>)>,
     /// Accounts that the array should have and has not.
     pub(super) accounts: Vec<LostAccount>,
+    /// What another controller stored of logical units, if it was the last that had the pool open: it
+    /// is in the data directory, too, now.
+    pub(super) taken_units: Vec<(VolumeId, DurableState)>,
 }
 
 /// Seals and opens accounts.
@@ -80,33 +86,72 @@ pub(in crate::management) fn open_account(
 
 impl Comparing {
     pub(in crate::management) fn run(self) -> Compared {
-        let Self { pool, name, blocks, array, sealer, volumes, units, restored } = self;
-        let loaded = Slots::load(blocks.iter().map(|(number, block)| (*number, block.as_slice())));
-        let holds = |id| volumes.contains(&id);
-        let mut differences = compare(&loaded, (&array, &name), holds, &|key| sealer.seal(key));
-        let accounts = lost(&loaded.records, (&array, &sealer.secrets), &restored);
+        let pool = self.pool;
+        Compared { pool, found: self.compare().map(Box::new) }
+    }
+
+    fn compare(self) -> Result<FoundRecords, Problem> {
+        let blocks = self.blocks.iter().map(|(number, block)| (*number, block.as_slice()));
+        let loaded = Slots::load(blocks);
+        let authority = Authority::over(&loaded.records, self.controller);
+        let holds = |id| self.volumes.contains(&id);
+        let (array, name) = (&*self.array, self.name.as_str());
+        let mut differences =
+            compare(&loaded, (array, name, authority), holds, &|key| self.sealer.seal(key));
+        let secrets = (array, &*self.sealer.secrets);
+        let accounts = lost(&loaded.records, secrets, &self.restored);
         // They are written when they are back: until then the pool is the only one to have them.
         differences.stale.retain(|key| accounts.iter().all(|account| account.key != *key));
+        let (units, taken_units) = match authority {
+            Authority::Configuration => (self.changed_units(&loaded), Vec::new()),
+            Authority::Pool => (Vec::new(), self.take_units(&loaded)?),
+        };
+        Ok(FoundRecords { loaded, differences, units, accounts, taken_units })
+    }
+
+    /// States of logical units that are not as the data directory has them.
+    fn changed_units(&self, loaded: &Loaded) -> Vec<(RecordKey, Option<String>)> {
         let mut changed = Vec::new();
         let recorded = loaded.slots.keys().filter_map(|key| match key {
             RecordKey::Unit(id) => Some(VolumeId(*id)),
             _ => None,
         });
-        let known: BTreeSet<VolumeId> =
-            recorded.chain(units.kept().filter(|id| volumes.contains(id))).collect();
+        let kept = self.units.kept().filter(|id| self.volumes.contains(id));
+        let known: BTreeSet<VolumeId> = recorded.chain(kept).collect();
         for id in known {
             let key = RecordKey::Unit(id.0);
-            let text = match units.read(id) {
-                Ok(state) => state.filter(|_| holds(id)).and_then(|state| unit_record(id, &state)),
+            let state = match self.units.read(id) {
+                Ok(state) => state.filter(|_| self.volumes.contains(&id)),
                 // What is damaged is told when the volume is served; its record is as it was.
                 Err(_) => continue,
             };
+            let text = state.and_then(|state| unit_record(id, &state));
             if !loaded.slots.is_current(&key, text.as_deref()) {
                 changed.push((key, text));
             }
         }
-        let found = FoundRecords { loaded, differences, units: changed, accounts };
-        Compared { pool, found: Ok(Box::new(found)) }
+        changed
+    }
+
+    /// Puts the states of all logical units into the data directory as the pool has them.
+    fn take_units(&self, loaded: &Loaded) -> Result<Vec<(VolumeId, DurableState)>, Problem> {
+        let mut taken = Vec::new();
+        for &id in &self.volumes {
+            let found = loaded.records.get(&RecordKey::Unit(id.0));
+            let state: DurableState = match found.and_then(|found| found.record.as_ref()) {
+                Some(Record::Unit(text)) => {
+                    serde_json::from_str(text).map_err(|error| internal(&error))?
+                }
+                Some(_) | None => DurableState::default(),
+            };
+            let is_known =
+                self.units.read(id).is_ok_and(|known| known.unwrap_or_default() == state);
+            if !is_known {
+                self.units.put(id, &state).map_err(|error| internal(&error))?;
+            }
+            taken.push((id, state));
+        }
+        Ok(taken)
     }
 
     /// What is told if it cannot be done.

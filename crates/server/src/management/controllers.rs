@@ -1,0 +1,240 @@
+//! One controller of several: tells hosts how each pool's volumes are served here, takes over pools that
+//! others let go, and gives pools up when an administrator wants another controller to have them.
+
+use api::{PoolStanding, Problem, Route};
+use block::DeviceKind;
+use control::claims::Purpose;
+use control::controllers::{Standing, may_change, state_of_unknown};
+use control::portals::describe_state;
+use control::reopening::Trouble;
+use store::{Change, Failure, Health, Outcome};
+
+use super::pools::UnavailablePool;
+use super::problems::{conflict, gone};
+use super::{Management, PoolStep, Progress};
+use crate::controller::Controller;
+use crate::data_plane::DataPlane;
+use crate::exports::ExportEvent;
+use crate::limits::{STANDBY_PAUSE, SWITCH_PATIENCE};
+use crate::pools::PoolId;
+
+impl Management {
+    /// Which controller of the array this is.
+    pub(super) const fn controller(&self) -> &Controller {
+        self.portals.controller()
+    }
+
+    /// Looks, several times a second, whether pools come or go.
+    pub(crate) fn look_at_controllers(&mut self, plane: &mut DataPlane) {
+        if self.controller().is_one_of_several() {
+            self.go_on_opening(plane);
+            self.tell_access(plane);
+        }
+    }
+
+    fn standing(&self, plane: &DataPlane, name: &str) -> Standing {
+        let open = plane.pool_named(name).filter(|_| !self.unavailable.contains_key(name));
+        let Some((slot, pool)) = open else {
+            return Standing::Closed(self.reopening.trouble(name));
+        };
+        match pool.store.health() {
+            _ if self.claims.is_claimed(name, Purpose::Switch) => Standing::Changing,
+            Health::Ready if self.knows_records(slot) => Standing::Served,
+            Health::ReadOnly { .. } => Standing::Served,
+            Health::Ready | Health::Opening | Health::Closed => Standing::Changing,
+        }
+    }
+
+    /// How hosts were told that a pool is served.
+    fn told_standing(&self, plane: &DataPlane, name: &str) -> Standing {
+        let told = self.standings.get(name).copied();
+        told.unwrap_or_else(|| self.standing(plane, name))
+    }
+
+    /// Tells front ends how volumes are served, where that changed.
+    pub(super) fn tell_access(&mut self, plane: &mut DataPlane) {
+        if !self.controller().is_one_of_several() {
+            return;
+        }
+        let names = self.configuration.pools.keys();
+        let standings: std::collections::BTreeMap<String, Standing> =
+            names.map(|name| (name.clone(), self.standing(plane, name))).collect();
+        if standings == self.standings {
+            return;
+        }
+        let unknown = state_of_unknown(standings.values().copied());
+        for volume in self.configuration.mapped_volumes() {
+            if plane.pool_of(volume).is_none() {
+                plane.exports.tell(&ExportEvent::UnitAccess(volume, unknown));
+            }
+        }
+        let before = std::mem::replace(&mut self.standings, standings.clone());
+        for (name, standing) in standings {
+            if before.get(&name) == Some(&standing) {
+                continue;
+            }
+            let state = standing.access_state();
+            let slot = plane.pool_named(&name).map(|(slot, _)| slot);
+            let volumes = slot.map(|slot| plane.volumes_of(slot).collect::<Vec<_>>());
+            for volume in volumes.into_iter().flatten() {
+                plane.exports.tell(&ExportEvent::UnitAccess(volume, state));
+            }
+            if standing == Standing::Served {
+                let number = self.controller().number();
+                self.inform(&name, format!("is served by controller {number}, this one"));
+            }
+        }
+    }
+
+    /// Volumes of a pool got their logical units, of which nobody was told how they are served.
+    pub(super) fn tell_access_anew(&mut self, plane: &mut DataPlane, pool: &str) {
+        self.standings.remove(pool);
+        self.tell_access(plane);
+    }
+
+    /// A pool that another controller has is tried again soon, where that costs little; returns whether
+    /// administrators need not be told.
+    pub(super) fn stands_by(&mut self, pool: &str, trouble: Trouble) -> bool {
+        let stands_by = self.controller().is_one_of_several() && trouble == Trouble::Held;
+        if stands_by {
+            self.reopening.leave_to_others(pool);
+        }
+        let configured = self.configuration.pools.get(pool);
+        let has_files = configured.is_some_and(|pool| {
+            pool.devices.iter().all(|one| one.device.kind() == DeviceKind::File)
+        });
+        if stands_by && has_files {
+            self.reopening.postpone(pool, self.clock() + STANDBY_PAUSE);
+        }
+        stands_by
+    }
+
+    /// What another controller changed of a pool's array cannot be taken, so that hosts may be let in
+    /// whom a reservation keeps out: the pool is closed, and tried again.
+    pub(super) fn refuse_unread(&mut self, plane: &mut DataPlane, pool: PoolId, why: &str) {
+        if !self.controller().is_one_of_several() {
+            return;
+        }
+        let Some(closed) = self.stop_serving(plane, pool) else { return };
+        let reason = format!("what other controllers stored in it cannot be taken over: {why}");
+        self.set_unavailable(&closed.name, UnavailablePool::because(reason), Trouble::Absent);
+        self.in_background(move || drop(closed));
+        self.tell_access(plane);
+    }
+
+    /// Whether an administrator may ask for that here.
+    ///
+    /// # Errors
+    /// When it changes what all controllers share, and another one has a pool.
+    pub(super) fn check_controller(&self, plane: &DataPlane, route: Route) -> Result<(), Problem> {
+        let is_of_this_daemon = matches!(
+            route,
+            Route::ResumePool
+                | Route::SwitchPool
+                | Route::CreatePortal
+                | Route::DeletePortal
+                | Route::CloseSession
+                | Route::SetAlerts
+                | Route::TestAlerts
+                | Route::CancelTask
+                | Route::PauseTask
+                | Route::ResumeTask
+        );
+        if !self.controller().is_one_of_several() || is_of_this_daemon || route.only_reads() {
+            return Ok(());
+        }
+        let names = self.configuration.pools.keys();
+        if !may_change(names.map(|name| self.standing(plane, name))) {
+            return Err(conflict(
+                &"another controller has a pool of this array: ask that one, or give its pools to this \
+                  one ('gantry controller switch POOL' there). Nothing was changed",
+            ));
+        }
+        let mut names = self.configuration.pools.keys();
+        match names.find(|name| self.is_settling(plane, name)) {
+            Some(name) => Err(conflict(&format!(
+                "pool '{name}' is just being opened or given up here, so that it is not known yet what \
+                 other controllers changed: try again in a moment. Nothing was changed"
+            ))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a pool may say soon that the array is another than this controller knows, or another
+    /// controller is about to have it.
+    fn is_settling(&self, plane: &DataPlane, name: &str) -> bool {
+        let Some((slot, pool)) = plane.pool_named(name) else { return false };
+        let is_opening = pool.store.health() == Health::Opening
+            && !self.claims.is_claimed(name, Purpose::Create);
+        is_opening || self.may_learn(plane, slot) || self.claims.is_claimed(name, Purpose::Switch)
+    }
+
+    /// Begins to give a pool up, so that another controller takes it.
+    pub(super) fn switch_pool(
+        &mut self,
+        plane: &mut DataPlane,
+        name: &str,
+    ) -> Result<Progress, Problem> {
+        if !self.controller().is_one_of_several() {
+            return Err(conflict(
+                &"this array has one controller: start gantryd with --controller and --peer-portal first",
+            ));
+        }
+        let pool = self.ready_pool(plane, name)?;
+        if self.works_on(pool) || !self.has_all_records(pool) {
+            return Err(conflict(&format!("pool '{name}' is just changing: try again")));
+        }
+        self.claims.claim(name, Purpose::Switch)?;
+        self.tell_access(plane);
+        let ticket = plane.begin(pool, Change::Close).ok_or_else(gone)?;
+        Ok(Progress::Wait(ticket, PoolStep::SwitchPool { pool }))
+    }
+
+    /// A pool that is given up is closed, cleanly or not.
+    pub(super) fn pool_given_up(
+        &mut self,
+        plane: &mut DataPlane,
+        pool: PoolId,
+        result: Result<Outcome, Failure>,
+    ) -> Result<Progress, Problem> {
+        if let Err(failure) = result {
+            tracing::warn!(%failure, "a pool did not close cleanly");
+        }
+        let closed = self.stop_serving(plane, pool).ok_or_else(gone)?;
+        let name = closed.name.clone();
+        let reason = "it was given to another controller".to_owned();
+        self.set_unavailable(&name, UnavailablePool::because(reason), Trouble::Held);
+        self.reopening.postpone(&name, self.clock() + SWITCH_PATIENCE);
+        self.in_background(move || drop(closed));
+        self.tell_access(plane);
+        self.inform(&name, "was given up for another controller".to_owned());
+        self.show_pool(plane, &name)
+    }
+
+    /// Every controller, and how each pool is served there as far as this one can see.
+    pub(super) fn list_controllers(&self, plane: &DataPlane) -> Vec<api::Controller> {
+        let own = self.controller().group();
+        let mut groups: Vec<u16> = self.controller().other_ports().into_keys().collect();
+        groups.push(own);
+        groups.sort_unstable();
+        let describe = |group: u16| {
+            let portals = self.portals_of_all().into_iter();
+            let of_group = portals.filter(|(_, portal)| {
+                portal.group == group
+                    || (group == own && !self.controller().is_of_another(portal.group))
+            });
+            let pools = self.configuration.pools.keys().map(|name| PoolStanding {
+                pool: name.clone(),
+                state: (group == own)
+                    .then(|| describe_state(self.told_standing(plane, name).access_state())),
+            });
+            api::Controller {
+                number: group,
+                is_this: group == own,
+                portals: of_group.map(|(address, _)| address.to_string()).collect(),
+                pools: pools.collect(),
+            }
+        };
+        groups.into_iter().map(describe).collect()
+    }
+}

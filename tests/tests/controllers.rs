@@ -1,0 +1,382 @@
+//! Two controllers of one array on one machine, over a pool on a file: what hosts are told on either
+//! path (ALUA), take-over after kill -9, the planned switch, and both started at once. Nothing that was
+//! answered is lost, and reservations go along.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use harness::array::free_address;
+use harness::pdu::{Pdu, RawConnection, RawSession, cdb10};
+use harness::waiting::wait_until;
+use harness::{Array, Value, text};
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+const STANDBY: Option<(u8, u8, u8)> = Some((2, 4, 0x0b));
+const STATE_CHANGED: Option<(u8, u8, u8)> = Some((6, 0x2a, 6));
+const CONFLICT: u8 = 0x18;
+const BLOCK: usize = 512;
+
+const TEST_UNIT_READY: [u8; 6] = [0; 6];
+const INQUIRY: [u8; 6] = [0x12, 0, 0, 0, 96, 0];
+const IDENTIFICATION: [u8; 6] = [0x12, 1, 0x83, 1, 0, 0];
+const PORTS: [u8; 6] = [0x12, 1, 0x88, 1, 0, 0];
+const REQUEST_SENSE: [u8; 6] = [0x03, 0, 0, 0, 18, 0];
+const REPORT_LUNS: [u8; 12] = [0xa0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+const REPORT_GROUPS: [u8; 12] = [0xa3, 0x0a, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0];
+const RESERVE_6: [u8; 6] = [0x16, 0, 0, 0, 0, 0];
+const READ_RESERVATION: [u8; 10] = [0x5e, 1, 0, 0, 0, 0, 0, 1, 0, 0];
+
+const ACTIVE: u8 = 0;
+const STANDBY_STATE: u8 = 2;
+
+/// PERSISTENT RESERVE OUT: REGISTER with APTPL and ALL_TG_PT; RESERVE, Write Exclusive – Registrants
+/// Only; CLEAR.
+const REGISTER: [u8; 3] = [0, 0, 0x05];
+const RESERVE: [u8; 3] = [1, 5, 0];
+const CLEAR: [u8; 3] = [3, 0, 0];
+
+/// Two daemons of one array: the first has the pool, the second a copy of its data directory.
+struct Pair {
+    _folder: TempDir,
+    first: Array,
+    second: Array,
+    target: String,
+    lun: u8,
+}
+
+fn controller(number: u16, data: &TempDir, own: SocketAddr, other: SocketAddr) -> Result<Array> {
+    let (number, peer) = (number.to_string(), format!("{}={other}", 3 - number));
+    let words = ["--controller", number.as_str(), "--peer-portal", peer.as_str()];
+    Ok(Array::at(&data.path().join(&number), own)?.with_words(&[], &words))
+}
+
+impl Pair {
+    fn start() -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("gantry-test-").tempdir()?;
+        let (one, two) = (free_address()?, free_address()?);
+        let mut first = controller(1, &folder, one, two)?;
+        let mut second = controller(2, &folder, two, one)?;
+        first.restart()?;
+        first.create_pool("p", "1G")?;
+        let lun = u8::try_from(first.create_lun("p/v", "64M")?)?;
+        let target = first.target_name()?;
+        copy_directory(&first, &second)?;
+        second.restart()?;
+        let pair = Self { _folder: folder, first, second, target, lun };
+        pair.wait_for(&pair.second, "standby")?;
+        Ok(pair)
+    }
+
+    fn host(&self, array: &Array, name: &str) -> Result<RawSession> {
+        let name = format!("iqn.2026-01.org.example:{name}");
+        RawSession::log_in(array.portal(), &name, &self.target)
+    }
+
+    fn wait_for(&self, array: &Array, state: &str) -> Result<()> {
+        wait_until(state, || Ok(standing(array)?.as_deref() == Some(state)))
+    }
+}
+
+/// How a controller serves the pool, as it says itself.
+fn standing(array: &Array) -> Result<Option<String>> {
+    let controllers = array.gantry_json(&["controller", "list"])?;
+    let controllers = controllers.as_array().context("a list")?;
+    let this = controllers.iter().find(|one| one["is_this"] == Value::Bool(true));
+    let state = this.and_then(|one| one.pointer("/pools/0/state")).and_then(Value::as_str);
+    Ok(state.map(str::to_owned))
+}
+
+/// As an administrator pairs two controllers: the second begins with a copy of the first's directory.
+fn copy_directory(from: &Array, to: &Array) -> Result<()> {
+    fs::create_dir_all(to.data())?;
+    for entry in fs::read_dir(from.data())? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_kept = name.to_str().is_some_and(|name| name.ends_with(".json"));
+        if is_kept && entry.file_type()?.is_file() {
+            fs::copy(entry.path(), to.data().join(name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Group and state of each descriptor.
+fn groups(session: &mut RawSession, lun: u8) -> Result<Vec<(u8, u8)>> {
+    let data = session.read(lun, &REPORT_GROUPS, 256)?.good()?;
+    let length = u32::from_be_bytes(data[..4].try_into()?) as usize;
+    let (descriptors, _) = data[4..4 + length].as_chunks::<12>();
+    Ok(descriptors.iter().map(|one| (one[3], one[0] & 0x0f)).collect())
+}
+
+/// A status, and sense key, additional sense code and qualifier.
+type Ending = (u8, Option<(u8, u8, u8)>);
+
+fn write(session: &mut RawSession, lun: u8, lba: u32, byte: u8) -> Result<Ending> {
+    let answer = session.write(lun, &cdb10(0x2a, 0, lba, 1), &[byte; BLOCK])?;
+    Ok((answer.status, answer.code()))
+}
+
+/// What a host is told before its next command is carried out.
+fn attentions(session: &mut RawSession, lun: u8) -> Result<Vec<Option<(u8, u8, u8)>>> {
+    let mut told = Vec::new();
+    loop {
+        let code = session.read_once(lun, &TEST_UNIT_READY, 0)?.code();
+        match code {
+            Some((6, ..)) => told.push(code),
+            _ => return Ok(told),
+        }
+    }
+}
+
+fn read(session: &mut RawSession, lun: u8, lba: u32) -> Result<u8> {
+    let data = session.read(lun, &cdb10(0x28, 0, lba, 1), BLOCK as u32)?.good()?;
+    ensure!(data.iter().all(|&byte| byte == data[0]), "a mixture at {lba}");
+    Ok(data[0])
+}
+
+fn has(data: &[u8], part: &[u8]) -> bool {
+    data.windows(part.len()).any(|window| window == part)
+}
+
+#[test]
+fn both_paths_tell_of_one_unit_with_true_states_and_only_the_owner_s_serves() -> Result<()> {
+    let pair = Pair::start()?;
+    let (mut active, mut standby) = (pair.host(&pair.first, "a")?, pair.host(&pair.second, "a")?);
+    let lun = pair.lun;
+    for session in [&mut active, &mut standby] {
+        assert_eq!(groups(session, lun)?, [(1, ACTIVE), (2, STANDBY_STATE)]);
+        let inquiry = session.read(lun, &INQUIRY, 96)?.good()?;
+        assert_eq!((inquiry[5] >> 4 & 3, inquiry[6] & 0x10), (1, 0x10), "TPGS implicit, MULTIP");
+        let ports = session.read(lun, &PORTS, 256)?.good()?;
+        for port in [1, 2] {
+            let name = format!("{},t,0x000{port}", pair.target);
+            assert!(has(&ports, name.as_bytes()), "port {port}");
+        }
+        assert!(session.read(lun, &REPORT_LUNS, 256)?.good()?.len() >= 16);
+        session.read(lun, &TEST_UNIT_READY, 0)?.good()?;
+    }
+    let [one, two] = [&mut active, &mut standby]
+        .map(|session| session.read(lun, &IDENTIFICATION, 256).and_then(|answer| answer.good()));
+    let (one, two) = (one?, two?);
+    assert_eq!(one[4..24], two[4..24], "one NAA identifier");
+    assert!(
+        has(&one, &[0x51, 0x95, 0, 4, 0, 0, 0, 1]) && has(&two, &[0x51, 0x95, 0, 4, 0, 0, 0, 2])
+    );
+
+    assert_eq!(write(&mut active, lun, 0, 7)?.0, 0);
+    assert_eq!(write(&mut standby, lun, 0, 8)?.1, STANDBY);
+    for cdb in [&cdb10(0x28, 0, 0, 1)[..], &cdb10(0x35, 0, 0, 0), &RESERVE_6, &READ_RESERVATION] {
+        let answer = standby.read(lun, cdb, 256)?;
+        assert_eq!(answer.code(), STANDBY, "{cdb:02x?}");
+    }
+    let sense = standby.read(lun, &REQUEST_SENSE, 18)?.good()?;
+    assert_eq!((sense[2], sense[12], sense[13]), (2, 4, 0x0b));
+    assert_eq!(read(&mut active, lun, 0)?, 7);
+
+    let portals = send_targets(pair.second.portal(), &pair.target)?;
+    for (array, group) in [(&pair.first, 1), (&pair.second, 2)] {
+        let address = format!("TargetAddress={},{group}", array.portal());
+        assert!(portals.contains(&address), "{address} in {portals}");
+    }
+    let refused = pair.second.try_gantry(&["volume", "create", "p/w", "--size", "1M"])?;
+    assert!(refused.stderr.contains("another controller"), "{}", refused.stderr);
+    let address = free_address()?.to_string();
+    let refused = pair.first.try_gantry(&["portal", "create", &address, "--group", "2"])?;
+    assert!(refused.stderr.contains("is that of another controller"), "{}", refused.stderr);
+    Ok(())
+}
+
+fn send_targets(portal: SocketAddr, target: &str) -> Result<String> {
+    let mut connection = RawConnection::log_in(portal, "iqn.2026-01.org.example:d", target)?;
+    let mut request = Pdu::command(1, 0, &[], 0, 0);
+    request.header = [0; 48];
+    request.header[..2].copy_from_slice(&[0x44, 0x80]);
+    request.header[19] = 1;
+    request.header[20..24].copy_from_slice(&[0xff; 4]);
+    request.data = format!("SendTargets={target}\0").into_bytes();
+    connection.send(&request.bytes())?;
+    let answer = connection.receive()?.context("no answer")?;
+    Ok(String::from_utf8_lossy(&answer.data).replace('\0', " "))
+}
+
+#[test]
+fn when_the_owner_is_killed_the_other_serves_all_that_was_answered_and_keeps_reservations()
+-> Result<()> {
+    let mut pair = Pair::start()?;
+    let lun = pair.lun;
+    let mut paths = [pair.host(&pair.first, "a")?, pair.host(&pair.second, "a")?];
+    paths[0].reserve_out(lun, REGISTER, (0, 5))?.good()?;
+    paths[0].reserve_out(lun, RESERVE, (5, 0))?.good()?;
+    for lba in 0..100 {
+        assert_eq!(write(&mut paths[0], lun, lba, lba as u8 + 1)?.0, 0);
+    }
+    // The second learns of what came after its copy, too.
+    pair.first.gantry(&["volume", "create", "p/later", "--size", "32M"])?;
+    pair.first.gantry(&["volume", "map", "p/later", "--host", "any"])?;
+    pair.first.kill()?;
+    pair.wait_for(&pair.second, "active-optimized")?;
+
+    assert_eq!(paths[1].read_once(lun, &TEST_UNIT_READY, 0)?.code().map(|code| code.0), Some(6));
+    assert_eq!(groups(&mut paths[1], lun)?, [(1, STANDBY_STATE), (2, ACTIVE)]);
+    for lba in 0..100 {
+        assert_eq!(read(&mut paths[1], lun, lba)?, lba as u8 + 1);
+    }
+    assert_eq!(write(&mut paths[1], lun, 0, 77)?.0, 0, "registered at all ports");
+    let mut other = pair.host(&pair.second, "b")?;
+    assert_eq!(write(&mut other, lun, 0, 78)?.0, CONFLICT);
+    let held = paths[1].read(lun, &READ_RESERVATION, 256)?.good()?;
+    assert_eq!(held[8..16], 5_u64.to_be_bytes());
+    let volumes = pair.second.gantry_json(&["volume", "list"])?;
+    assert_eq!(volumes.as_array().map(Vec::len), Some(2));
+
+    // The first comes back: it is standby, and knows nothing better.
+    pair.first.restart()?;
+    pair.wait_for(&pair.first, "standby")?;
+    paths[0] = pair.host(&pair.first, "a")?;
+    assert_eq!(write(&mut paths[0], lun, 0, 79)?.1, STANDBY);
+    paths[1].reserve_out(lun, CLEAR, (5, 0))?.good()?;
+    pair.second.gantry(&["volume", "create", "p/third", "--size", "16M"])?;
+    pair.second.kill()?;
+    pair.wait_for(&pair.first, "active-optimized")?;
+    assert_eq!(read(&mut paths[0], lun, 0)?, 77);
+    let mut other = pair.host(&pair.first, "b")?;
+    assert_eq!(write(&mut other, lun, 0, 80)?.0, 0, "cleared at the second, so not held here");
+    let volumes = pair.first.gantry_json(&["volume", "list"])?;
+    let names: Vec<&str> = volumes
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|one| text(one, "/name").ok())
+        .collect();
+    assert!(names.contains(&"third"), "{names:?}");
+    Ok(())
+}
+
+#[test]
+fn a_pool_that_is_switched_goes_to_the_other_and_sessions_stay() -> Result<()> {
+    let pair = Pair::start()?;
+    let lun = pair.lun;
+    let mut paths = [pair.host(&pair.first, "a")?, pair.host(&pair.second, "a")?];
+    for session in &mut paths {
+        session.read(lun, &TEST_UNIT_READY, 0)?.good()?;
+    }
+    for round in 0..4_u8 {
+        let (from, to) = (usize::from(round % 2), usize::from(1 - round % 2));
+        let arrays = [&pair.first, &pair.second];
+        for lba in 0..20 {
+            assert_eq!(write(&mut paths[from], lun, lba, 10 * round + 1)?.0, 0);
+        }
+        arrays[from].gantry(&["controller", "switch", "p"])?;
+        pair.wait_for(arrays[to], "active-optimized")?;
+        pair.wait_for(arrays[from], "standby")?;
+        for session in &mut paths {
+            assert!(attentions(session, lun)?.contains(&STATE_CHANGED));
+        }
+        assert_eq!(write(&mut paths[from], lun, 0, 99)?.1, STANDBY);
+        for lba in 0..20 {
+            assert_eq!(read(&mut paths[to], lun, lba)?, 10 * round + 1);
+        }
+    }
+    let refused = pair.second.try_gantry(&["controller", "switch", "p"])?;
+    assert!(!refused.status.success(), "who has no pool cannot give it");
+    Ok(())
+}
+
+#[test]
+fn of_two_that_start_at_once_one_has_the_pool() -> Result<()> {
+    let mut pair = Pair::start()?;
+    let mut host = pair.host(&pair.first, "a")?;
+    assert_eq!(write(&mut host, pair.lun, 3, 42)?.0, 0);
+    for _ in 0..3 {
+        pair.second.kill()?;
+        pair.first.kill()?;
+        let Pair { first, second, .. } = &mut pair;
+        thread::scope(|scope| {
+            let starting = scope.spawn(|| first.restart());
+            second.restart()?;
+            starting.join().expect("it returns its errors")
+        })?;
+        wait_until("one owner", || {
+            let states = [standing(&pair.first)?, standing(&pair.second)?];
+            let count = |wanted: &str| states.iter().flatten().filter(|one| *one == wanted).count();
+            ensure!(count("active-optimized") < 2, "two owners");
+            Ok((count("active-optimized"), count("standby")) == (1, 1))
+        })?;
+        let mut read_at = 0;
+        for array in [&pair.first, &pair.second] {
+            let mut host = pair.host(array, "a")?;
+            let answer = host.read(pair.lun, &cdb10(0x28, 0, 3, 1), BLOCK as u32)?;
+            match answer.status {
+                0 => {
+                    assert_eq!(answer.data[0], 42);
+                    read_at += 1;
+                }
+                _ => assert_eq!(answer.code(), STANDBY),
+            }
+        }
+        assert_eq!(read_at, 1);
+    }
+    Ok(())
+}
+
+#[test]
+fn no_write_that_was_answered_is_lost_when_the_owner_is_killed_under_load() -> Result<()> {
+    let mut pair = Pair::start()?;
+    let lun = pair.lun;
+    let mut standby = pair.host(&pair.second, "a")?;
+    let mut active = pair.host(&pair.first, "a")?;
+    let written = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&written);
+    let writing = thread::spawn(move || {
+        let mut answered = [0_u8; 64];
+        for (lba, byte) in (0..64_u8).cycle().zip((1..=250).cycle()) {
+            match write(&mut active, lun, lba.into(), byte) {
+                Ok((0, _)) => {
+                    answered[usize::from(lba)] = byte;
+                    counter.fetch_add(1, Ordering::Relaxed);
+                }
+                Ok(other) => return Err(format!("{other:?}")),
+                Err(_) => return Ok((answered, lba, byte)),
+            }
+        }
+        Err("the owner was not killed".to_owned())
+    });
+    wait_until("writes are under way", || Ok(written.load(Ordering::Relaxed) > 200))?;
+    pair.first.kill()?;
+    let ended = writing.join().map_err(|_| anyhow::anyhow!("the writer panicked"))?;
+    let (answered, last, in_doubt) = ended.map_err(anyhow::Error::msg)?;
+    pair.wait_for(&pair.second, "active-optimized")?;
+    for (lba, &byte) in (0..).zip(&answered) {
+        let found = read(&mut standby, lun, lba)?;
+        let may_be = found == byte || (lba == u32::from(last) && found == in_doubt);
+        assert!(may_be, "block {lba}: {found}, answered was {byte}");
+    }
+    Ok(())
+}
+
+#[test]
+fn of_an_owner_that_stands_still_nothing_is_taken_and_it_goes_on() -> Result<()> {
+    let pair = Pair::start()?;
+    let lun = pair.lun;
+    let (mut active, mut standby) = (pair.host(&pair.first, "a")?, pair.host(&pair.second, "a")?);
+    assert_eq!(write(&mut active, lun, 0, 7)?.0, 0);
+    let id = Pid::from_raw(pair.first.process_id()?.try_into()?).context("a process id")?;
+    kill_process(id, Signal::STOP)?;
+    // It is tried five times a second whether the pool was let go.
+    thread::sleep(Duration::from_secs(2));
+    let state = standing(&pair.second);
+    let (written, told) = (write(&mut standby, lun, 0, 8), groups(&mut standby, lun));
+    kill_process(id, Signal::CONT)?;
+    assert_eq!(state?.as_deref(), Some("standby"));
+    assert_eq!(written?.1, STANDBY);
+    assert_eq!(told?, [(1, ACTIVE), (2, STANDBY_STATE)]);
+    assert_eq!(write(&mut active, lun, 1, 9)?.0, 0);
+    assert_eq!((read(&mut active, lun, 0)?, read(&mut active, lun, 1)?), (7, 9));
+    Ok(())
+}
