@@ -123,6 +123,15 @@ pub(crate) fn answer_example(route: Route) -> Option<Value> {
             "volume": "fast/vmfs-1", "host": "esx1", "lun": 1, "read_only": false,
         }),
         Route::ShowSnapshot => snapshot(),
+        Route::ShowChanges => json!({
+            "pool": "fast", "snapshot": "vmfs-1.tuesday", "naa": NAA, "base": "vmfs-1.monday",
+            "base_naa": NAA, "size_bytes": 1_099_511_627_776_u64, "offset": 0,
+            "extents": [
+                { "offset": 1_048_576, "length": 8192, "state": "data" },
+                { "offset": 3_145_728, "length": 1_048_576, "state": "zero" },
+            ],
+            "next_offset": null, "map_pages": 9,
+        }),
         Route::CreateSnapshots | Route::ListSnapshots => json!([snapshot()]),
         Route::CreateHost | Route::ShowHost | Route::ChangeHost | Route::SetHostTags => json!({
             "name": "esx1", "initiators": ["iqn.1998-01.com.vmware:esx1-0a1b2c3d"],

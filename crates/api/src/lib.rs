@@ -60,7 +60,10 @@ pub use problems::{Problem, ProblemKind, ProblemRow};
 pub use routes::{Format, Listing, Method, ROUTES, Route, Row};
 pub use schedules::{LockSnapshot, Schedule, SetSchedule};
 pub use scrub::{BadRange, Scrub, StartScrub};
-pub use snapshots::{CloneVolume, CreateSnapshots, NewSnapshot, RevertVolume, Snapshot};
+pub use snapshots::{
+    CHANGES_MAX, ChangedExtent, CloneVolume, CreateSnapshots, ExtentState, NewSnapshot,
+    RevertVolume, Snapshot, SnapshotChanges,
+};
 pub use tags::{Rename, SetTags};
 pub use tasks::{Task, TaskKind, TaskState, TaskUnit};
 pub use types::{

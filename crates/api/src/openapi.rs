@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::constraints::first_misfit;
 use crate::examples::{answer_example, body_example};
 use crate::shapes::{Shape, Typed};
-use crate::{Format, Method, ROUTES, Role, Route, Row, problems};
+use crate::{CHANGES_MAX, Format, Method, ROUTES, Role, Route, Row, problems};
 
 #[cfg(test)]
 mod tests;
@@ -169,6 +169,13 @@ fn parameters(row: &Row) -> Vec<Value> {
         Route::ShowConfiguration => parameters.push(switch("with_secrets")),
         Route::ImportConfiguration => parameters.push(switch("dry_run")),
         Route::DeletePool => parameters.push(switch("force")),
+        Route::ShowChanges => {
+            let limit = json!({ "type": "integer", "minimum": 1, "maximum": CHANGES_MAX });
+            let offset = json!({ "type": "integer", "minimum": 0, "multipleOf": 4096 });
+            parameters.push(parameter("query", "base", false, &json!({ "type": "string" })));
+            parameters.push(parameter("query", "offset", false, &offset));
+            parameters.push(parameter("query", "limit", false, &limit));
+        }
         _ => {}
     }
     if row.listing.is_some() {
@@ -265,7 +272,7 @@ fn problems(row: &Row, shape: &Shape) -> Vec<u16> {
         (403, true),
         (404, named || changes),
         (408, changes),
-        (409, changes),
+        (409, changes || route == Route::ShowChanges),
         (412, object.is_some() || changes),
         (413, changes),
         (415, shape.body.is_some()),

@@ -14,7 +14,7 @@ use crate::{
     Primitives, Reclaim, RecoveryKey, Rename, ResizePool, ResizeVolume, ResumePool, RevertVolume,
     Role, Schedule, Scrub, SeriesHistory, SeriesName, Session, SetGroup, SetPathState,
     SetPrimitives, SetReservations, SetSchedule, SetSnapshotDeletion, SetSpares, SetTags, Snapshot,
-    StartScrub, Target, Task, Thresholds, Token, User, Volume,
+    SnapshotChanges, StartScrub, Target, Task, Thresholds, Token, User, Volume,
 };
 use row::{delete, get, patch, post, put};
 
@@ -207,6 +207,9 @@ routes! {
         || gives(list::<Snapshot>()).takes::<CreateSnapshots>()),
     /// One snapshot.
     ShowSnapshot: get("/v1/snapshots/{pool}/{snapshot}", Role::Viewer, || gives(one::<Snapshot>())),
+    /// What differs between a snapshot and another one, `base`, or what it holds.
+    ShowChanges: get("/v1/snapshots/{pool}/{snapshot}/changes", Role::Viewer,
+        || gives(one::<SnapshotChanges>())),
     /// Delete an unmapped snapshot.
     DeleteSnapshot: delete("/v1/snapshots/{pool}/{snapshot}", Role::Operator, || gives(nothing()))
         .changes(Route::ShowSnapshot),

@@ -95,3 +95,53 @@ pub struct RevertVolume {
     #[serde(default)]
     pub force: bool,
 }
+
+/// Extents of one answer about changes at most.
+pub const CHANGES_MAX: u64 = 10_000;
+
+/// What differs between two snapshots of a pool, or what one of them holds.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SnapshotChanges {
+    /// The pool's name.
+    pub pool: String,
+    /// The snapshot's name in the pool.
+    pub snapshot: String,
+    /// Its NAA identifier: who asks for several parts sees that they are of the same snapshot.
+    pub naa: String,
+    /// The snapshot that it is compared with; without one all that holds data is told.
+    pub base: Option<String>,
+    /// The NAA identifier of that.
+    pub base_naa: Option<String>,
+    /// Size of the snapshot, bytes.
+    pub size_bytes: u64,
+    /// The byte where the answer begins.
+    pub offset: u64,
+    /// What may differ, in order and without overlap. Everything else up to `next_offset`, or the end,
+    /// is equal.
+    pub extents: Vec<ChangedExtent>,
+    /// The offset to ask for next; null if this was all. An answer may have no extents and yet go on.
+    pub next_offset: Option<u64>,
+    /// Pages of 4 KiB of the pool's map that were looked at: what the answer cost.
+    pub map_pages: u64,
+}
+
+/// A run of bytes that may differ, in multiples of 4,096.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct ChangedExtent {
+    /// The first byte.
+    pub offset: u64,
+    /// How many.
+    pub length: u64,
+    /// What the snapshot holds there.
+    pub state: ExtentState,
+}
+
+/// What a snapshot holds somewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ExtentState {
+    /// Data, to be read.
+    Data,
+    /// Nothing: it reads as zeros.
+    Zero,
+}

@@ -36,7 +36,7 @@ impl Devices for Nowhere {
 }
 
 /// Processor time of this thread.
-fn processor() -> Duration {
+pub(crate) fn processor() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }

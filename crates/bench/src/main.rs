@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+mod changes;
 mod engine;
 mod files;
 mod mirror;
@@ -34,6 +35,9 @@ struct Options {
     /// Measure what a mirror costs, and nothing else.
     #[arg(long)]
     mirror: bool,
+    /// Measure what comparing snapshots costs, and nothing else.
+    #[arg(long, conflicts_with = "mirror")]
+    changes: bool,
 }
 
 fn main() -> Result<()> {
@@ -42,9 +46,12 @@ fn main() -> Result<()> {
     let mut report = Report::default();
     if options.mirror {
         mirror::measure(&mut report, folder.path(), &options)?;
+    } else if options.changes {
+        changes::measure(&mut report)?;
     } else {
         engine::measure(&mut report);
         terabytes::measure(&mut report)?;
+        changes::measure(&mut report)?;
         files::measure(&mut report, folder.path(), &options)?;
     }
     terminal::say!("{report}");

@@ -5,12 +5,15 @@ use std::time::{Duration, Instant};
 use block::{ByteRange, DeviceOperation, DeviceResult, Request, VolumeId};
 use bytes::Bytes;
 use store::{
-    Change, DeviceSpec, IoId, MemberSpec, OpenContext, Options, Outcome, PoolSpec, SlotSpec, Store,
-    Tag, VolumeSpec,
+    Change, Comparison, DeviceSpec, Difference, IoId, MemberSpec, OpenContext, Options, Outcome,
+    PoolSpec, SlotSpec, Store, Tag, VolumeSpec,
 };
 
 /// The tag of what is waited for.
 const WAITED: Tag = Tag(u64::MAX);
+
+/// What one turn of the daemon's loop may change of a map.
+const TURN_BLOCKS: u64 = 1024;
 
 /// What the engine's wishes go to.
 pub(crate) trait Devices {
@@ -24,6 +27,8 @@ pub(crate) struct Pool<D> {
     pub(crate) store: Store,
     pub(crate) devices: D,
     done: Vec<(u64, DeviceResult)>,
+    /// The last answer to a comparison.
+    difference: Difference,
     started: Instant,
 }
 
@@ -61,7 +66,9 @@ impl<D: Devices> Pool<D> {
     }
 
     fn started(store: Store, devices: D) -> Self {
-        let mut pool = Self { store, devices, done: Vec::new(), started: Instant::now() };
+        let started = Instant::now();
+        let difference = Difference::default();
+        let mut pool = Self { store, devices, done: Vec::new(), difference, started };
         pool.wait();
         pool
     }
@@ -89,6 +96,10 @@ impl<D: Devices> Pool<D> {
         while let Some(done) = self.store.next_done() {
             match done.result {
                 Ok(Outcome::Response(_) | Outcome::Changed) => ended.push(done.tag),
+                Ok(Outcome::Difference(difference)) => {
+                    self.difference = difference;
+                    ended.push(done.tag);
+                }
                 Err(failure) => panic!("the engine refused: {failure}"),
             }
         }
@@ -104,6 +115,23 @@ impl<D: Devices> Pool<D> {
     pub(crate) fn change(&mut self, change: Change) {
         self.store.change(WAITED, change);
         self.wait();
+    }
+
+    /// Compares snapshots in turns as those of the daemon; one answer.
+    pub(crate) fn compare(&mut self, comparison: Comparison) -> Difference {
+        self.store.compare(WAITED, comparison);
+        let mut ended = Vec::new();
+        while !ended.contains(&WAITED) {
+            self.store.begin_turn(TURN_BLOCKS);
+            self.pump(&mut ended);
+        }
+        std::mem::take(&mut self.difference)
+    }
+
+    /// The pool as a restart finds it: nothing of it is in memory.
+    pub(crate) fn reopened(mut self, sizes: &[u64], options: Options) -> Self {
+        self.change(Change::Close);
+        Self::open(self.devices, sizes, options)
     }
 
     pub(crate) fn create(&mut self, id: u64, size_bytes: u64) -> VolumeId {

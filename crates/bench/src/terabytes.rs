@@ -20,7 +20,7 @@ const MEMORY: u64 = 256 << 20;
 const FOREVER: Duration = Duration::from_secs(3600);
 
 /// Blocks in a file without a name, in the order in which they came.
-struct Spool {
+pub(crate) struct Spool {
     file: File,
     places: HashMap<(u8, u64), u64>,
     next: u64,
@@ -28,7 +28,7 @@ struct Spool {
 }
 
 impl Spool {
-    fn new() -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         let file = tempfile::tempfile_in(".")?;
         Ok(Self { file, places: HashMap::new(), next: 0, done: Vec::new() })
     }

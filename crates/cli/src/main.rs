@@ -6,6 +6,7 @@ mod access;
 mod advice;
 mod alerts;
 mod arguments;
+mod changed_blocks;
 mod chap;
 mod client;
 mod clock;

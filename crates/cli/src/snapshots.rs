@@ -9,6 +9,7 @@ use api::{
 use clap::{Args, Subcommand};
 use reqwest::Method;
 
+use crate::changed_blocks::DiffArguments;
 use crate::clock::now;
 use crate::commands::{Invocation, split, volume_route};
 use crate::confirmation::Confirmation;
@@ -48,6 +49,8 @@ pub(crate) enum SnapshotCommand {
         #[arg(value_name = "POOL/NAME")]
         path: String,
     },
+    /// Show what differs between two snapshots, or all that one holds.
+    Diff(DiffArguments),
     /// Give a snapshot another name.
     Rename(RenameArguments),
     /// Say which tags (labels) a snapshot has.
@@ -107,6 +110,7 @@ impl Invocation {
                 let snapshot = self.client.get::<Snapshot>(&snapshot_route(path)?)?;
                 self.show(&snapshot, |snapshot| snapshots_table(std::slice::from_ref(snapshot)))
             }
+            SnapshotCommand::Diff(arguments) => self.snapshot_changes(arguments),
             SnapshotCommand::Rename(arguments) => self.rename_snapshot(arguments),
             SnapshotCommand::Tag(arguments) => self.tag_snapshot(arguments),
             SnapshotCommand::Delete { path, confirmation } => {

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use api::{Problem, ProblemKind};
 use array::ArrayError;
 use block::BlockError;
-use store::{ChangeError, Failure, OpenError};
+use store::{ChangeError, CompareError, Failure, OpenError};
 
 /// A refusal of a type that a program can act on; `detail` says to people what to do.
 pub fn problem(kind: ProblemKind, detail: &impl Display) -> Problem {
@@ -128,6 +128,7 @@ pub fn refused(error: &ArrayError) -> Problem {
 pub fn failed(failure: &Failure) -> Problem {
     match failure {
         Failure::Change(error) => change_refused(error),
+        Failure::Compare(error) => not_compared(error),
         Failure::Block(error) => block_refused(error),
         Failure::Open(error) => not_opened(error),
     }
@@ -145,6 +146,20 @@ fn block_refused(error: &BlockError) -> Problem {
         | BlockError::Snapshot
         | BlockError::DifferentPool
         | BlockError::Busy => conflict(error),
+    }
+}
+
+fn not_compared(error: &CompareError) -> Problem {
+    let is = |kind| problem(kind, error);
+    match error {
+        CompareError::NoSuchSnapshot | CompareError::Deleted => {
+            is(ProblemKind::NotFound).with("object", "snapshot")
+        }
+        CompareError::NotASnapshot => is(ProblemKind::IsVolume),
+        CompareError::Offset { .. } | CompareError::ExtentCount => bad_request(error),
+        CompareError::Busy => is(ProblemKind::Busy),
+        CompareError::Unreadable { .. } => is(ProblemKind::DeviceFailed),
+        CompareError::Closed => is(ProblemKind::PoolUnavailable),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use block::{BlockError, Request, VolumeId};
 use hashbrown::HashMap;
-use store::{Change, Done, Health, Outcome, Tag};
+use store::{Change, Comparison, Done, Health, Outcome, Tag};
 
 use crate::dispatch::Dispatch;
 use crate::exports::{Export, ExportEvent, Exports, VolumeSpace};
@@ -115,6 +115,14 @@ impl DataPlane {
     pub(crate) fn begin(&mut self, pool: PoolId, change: Change) -> Option<Ticket> {
         let ticket = self.new_ticket();
         self.pools.get_mut(pool)?.store.change(ticket.tag(), change);
+        Some(ticket)
+    }
+
+    /// Asks a pool what differs between two snapshots, unless it is served no more; as
+    /// [`DataPlane::begin`].
+    pub(crate) fn compare(&mut self, pool: PoolId, comparison: Comparison) -> Option<Ticket> {
+        let ticket = self.new_ticket();
+        self.pools.get_mut(pool)?.store.compare(ticket.tag(), comparison);
         Some(ticket)
     }
 

@@ -2,6 +2,7 @@
 //! only then answered.
 
 mod alerts;
+mod comparisons;
 mod controllers;
 mod describe;
 mod device_files;
@@ -80,6 +81,7 @@ use crate::pool::OpenDevice;
 use crate::pools::{PoolId, Round};
 use crate::recovery_key::machine;
 use crate::rod_token_spaces::is_hidden;
+use comparisons::{Asked, compared};
 use gathering::{Gather, Gatherings, Subject};
 use incidents::Outputs;
 use jobs::{Job, Jobs};
@@ -227,6 +229,11 @@ enum PoolStep {
     SwitchPool {
         pool: PoolId,
     },
+    /// Snapshots are compared.
+    Compare {
+        pool: PoolId,
+        asked: Box<Asked>,
+    },
 }
 
 impl PoolStep {
@@ -238,7 +245,8 @@ impl PoolStep {
             | Self::Procedure { pool, .. }
             | Self::RunSchedule { pool, .. }
             | Self::ExportPool { pool, .. }
-            | Self::SwitchPool { pool } => *pool,
+            | Self::SwitchPool { pool }
+            | Self::Compare { pool, .. } => *pool,
         }
     }
 
@@ -255,7 +263,8 @@ impl PoolStep {
             | Self::ResumePool { .. }
             | Self::RunSchedule { .. }
             | Self::ExportPool { .. }
-            | Self::SwitchPool { .. } => None,
+            | Self::SwitchPool { .. }
+            | Self::Compare { .. } => None,
         }
     }
 }
@@ -574,9 +583,10 @@ impl Management {
             || self.records.is_busy()
     }
 
-    /// Whether a pool still works on something.
+    /// Whether a pool still works on something that is changed.
     fn works_on(&self, pool: PoolId) -> bool {
-        self.under_way.values().any(|work| work.step.pool() == pool)
+        let mut of_pool = self.under_way.values().filter(|work| work.step.pool() == pool);
+        of_pool.any(|work| !matches!(work.step, PoolStep::Compare { .. }))
     }
 
     /// Asks a pool for a change; 409 if it is served no more.
@@ -615,6 +625,7 @@ impl Management {
                 progress
             }
             PoolStep::RunSchedule { pool, run } => Ok(self.schedule_ran(plane, pool, run, result)),
+            PoolStep::Compare { asked, .. } => compared(*asked, result),
             PoolStep::SwitchPool { pool } => self.pool_given_up(plane, pool, result),
             PoolStep::ExportPool { pool, stage } => self.pool_exports(plane, (pool, stage), result),
         }

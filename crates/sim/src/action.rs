@@ -3,7 +3,7 @@
 use std::fmt;
 
 use block::{ByteRange, Pattern, Request, SECTOR, VolumeId};
-use store::{Change, VolumeSpec};
+use store::{Change, Comparison, VolumeSpec};
 
 use crate::content::{Tag, bytes_of, tag};
 
@@ -115,12 +115,14 @@ pub enum Action {
         /// Which sectors.
         span: Span,
     },
+    /// What differs between two snapshots.
+    Compare(Comparison),
     /// A change of the pool.
     Change(Change),
 }
 
 impl Action {
-    /// The volume that it is sent to, for a request.
+    /// The volume that it is sent to, for a request of a host.
     pub fn volume(&self) -> Option<VolumeId> {
         match self {
             Self::Read { volume, .. }
@@ -131,11 +133,11 @@ impl Action {
             | Self::Copy { volume, .. }
             | Self::Flush { volume }
             | Self::MapStatus { volume, .. } => Some(*volume),
-            Self::Change(_) => None,
+            Self::Compare(_) | Self::Change(_) => None,
         }
     }
 
-    /// The request to the engine; `None` for a change.
+    /// The request to the engine; `None` for a change or comparison.
     pub fn request(&self) -> Option<Request> {
         Some(match self {
             Self::Read { span, .. } => Request::Read { range: span.range() },
@@ -164,7 +166,7 @@ impl Action {
             Self::MapStatus { span, .. } => {
                 Request::MapStatus { range: span.range(), extents_max: 64 }
             }
-            Self::Change(_) => return None,
+            Self::Compare(_) | Self::Change(_) => return None,
         })
     }
 }
@@ -219,6 +221,14 @@ impl fmt::Display for Action {
             }
             Self::Flush { volume } => write!(f, "flush {}", volume.0),
             Self::MapStatus { volume, span } => write!(f, "map status of {span} of {}", volume.0),
+            Self::Compare(Comparison { base, target, from, .. }) => {
+                write!(
+                    f,
+                    "compare {} with {:?} from byte {from}",
+                    target.0,
+                    base.map(|base| base.0)
+                )
+            }
             Self::Change(change) => describe_change(change, f),
         }
     }

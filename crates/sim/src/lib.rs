@@ -8,6 +8,7 @@
 
 mod action;
 mod audit;
+mod backup;
 pub mod campaign;
 mod content;
 mod disk;

@@ -6,6 +6,7 @@
 //! come to its end done as a whole or not at all, a copy mebibyte by mebibyte.
 
 mod changes;
+mod comparisons;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -193,6 +194,7 @@ impl Oracle {
         excuses: Excuses,
     ) -> Result<(), Violation> {
         match (action, result) {
+            (Action::Compare(question), result) => self.compared(question, result, excuses),
             (Action::Change(change), Ok(Outcome::Changed)) => self.changed(change),
             (Action::Change(change), Err(Failure::Change(error))) => {
                 self.change_refused(change, error, excuses)
@@ -266,6 +268,7 @@ impl Oracle {
             Action::Read { .. }
                 | Action::Flush { .. }
                 | Action::MapStatus { .. }
+                | Action::Compare(_)
                 | Action::Change(_)
         );
         changes && action.volume().is_some_and(|id| self.is_snapshot(&id))
@@ -291,7 +294,7 @@ impl Oracle {
                 touched.push((*volume, *span));
             }
             Action::Flush { volume } => touched.push((*volume, Span { first: 0, count: 0 })),
-            Action::Change(_) => {}
+            Action::Compare(_) | Action::Change(_) => {}
         }
         touched.into_iter().find_map(|(volume, span)| match self.volumes.get(&volume) {
             None => Some(BlockError::NoSuchVolume),

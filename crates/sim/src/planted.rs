@@ -87,11 +87,15 @@ pub enum PlantedBug {
     CurrentTooEarly,
     /// A mirror grows, and its bitmap of regions does not.
     BitmapNotEnlarged,
+    /// Subtrees of two snapshots count as the same if as many blocks are mapped below them.
+    ComparedByCount,
+    /// Blocks that became holes are not told when snapshots are compared.
+    ComparedWithoutHoles,
 }
 
 impl PlantedBug {
     /// Every one, in the order in which they are hunted.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 43] = [
         Self::FreedReusableAtOnce,
         Self::NoTailVerification,
         Self::SpaceMapInPlace,
@@ -133,6 +137,8 @@ impl PlantedBug {
         Self::OpenedWithoutWitness,
         Self::CurrentTooEarly,
         Self::BitmapNotEnlarged,
+        Self::ComparedByCount,
+        Self::ComparedWithoutHoles,
     ];
 
     /// Whether it is a mistake about the copies of a mirror.

@@ -69,6 +69,8 @@ pub struct Profile {
     pub faults: Option<Faults>,
     /// Whether a host reads on, block after block.
     pub scans: bool,
+    /// Whether a backup program compares snapshots.
+    pub backups: bool,
     /// Blocks of the map that one turn changes, about; `None` for no turns.
     pub turn_blocks: Option<u64>,
     /// Mirrors, and what happens to their copies; `None` for plain devices only.
@@ -115,6 +117,7 @@ impl Profile {
             refuse_one_in: random.pick(&[0, 0, 0, 0, 1, 2, 5, 20]),
             faults: random.percent(12).then(|| faults(random)),
             scans: false,
+            backups: false,
             turn_blocks: None,
             mirrors: None,
             planted: None,
@@ -153,6 +156,22 @@ impl Profile {
         self.operations = self.operations.max(10_000);
     }
 
+    /// Commands that change the map alone, and power failures.
+    fn map_and_crash_often(&mut self) {
+        self.mapping_percent = 50;
+        self.concurrency_max = 32;
+        self.crash_interval = 150;
+    }
+
+    /// Snapshots, and a program that compares them.
+    fn back_up_often(&mut self) {
+        self.backups = true;
+        self.fills = false;
+        self.siege = false;
+        self.change_one_in = 10;
+        self.volumes_max = 6;
+    }
+
     /// Plants a mistake, and makes sure that what it needs to be noticed happens often.
     pub fn plant(&mut self, bug: PlantedBug) {
         self.planted = Some(bug);
@@ -161,11 +180,7 @@ impl Profile {
             PlantedBug::TrustData => {
                 self.faults = Some(Faults { bit_flip_one_in: 200, ..Faults::default() });
             }
-            PlantedBug::NoEpochBump => {
-                self.mapping_percent = 50;
-                self.concurrency_max = 32;
-                self.crash_interval = 150;
-            }
+            PlantedBug::NoEpochBump => self.map_and_crash_often(),
             PlantedBug::CutInsideCommit => {
                 // Somewhat more leaves than the page cache holds, and many checkpoints.
                 self.volumes_max = 6;
@@ -192,6 +207,7 @@ impl Profile {
                 self.change_one_in = 10;
                 self.crash_interval = 500;
             }
+            PlantedBug::ComparedByCount | PlantedBug::ComparedWithoutHoles => self.back_up_often(),
             PlantedBug::LendEverything => self.fill_all_the_time(),
             PlantedBug::MetadataNotRefilled
             | PlantedBug::SnapshotUnchecked

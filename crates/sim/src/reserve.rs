@@ -181,7 +181,7 @@ impl Reserve {
                 return;
             }
             Action::Read { .. } | Action::Flush { .. } | Action::MapStatus { .. } => return,
-            Action::Change(_) => return,
+            Action::Compare(_) | Action::Change(_) => return,
         };
         draws.leaves.extend(areas(volume, range));
         if !draws_blocks {

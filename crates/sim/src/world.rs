@@ -1,5 +1,6 @@
 //! One simulated run: the engine, its disks, its users, the clock, and the power that fails.
 
+mod backups;
 mod checks;
 mod copies;
 mod copy_probes;
@@ -19,6 +20,7 @@ use store::{Change, ChangeError, DeviceSpec, Failure, Io, IoId, Store, Tag};
 
 use crate::action::Action;
 use crate::audit::{Audit, List};
+use crate::backup::Backup;
 use crate::disk::SimDisk;
 use crate::limits::COMMAND_NANOSECONDS_MAX;
 use crate::oracle::{Excuses, Oracle, Violation, violation};
@@ -163,9 +165,15 @@ impl Run {
         Random::new(!self.seed)
     }
 
+    /// The same for a backup program.
+    fn of_backups(&self) -> Random {
+        Random::new(!self.seed.rotate_left(8))
+    }
+
     fn draw_profile(&self, random: &mut Random) -> Profile {
         let mut profile = Profile::new(random, self.operations);
         profile.scans = self.of_scans().percent(30);
+        profile.backups = self.of_backups().percent(20);
         if Random::new(!self.seed.rotate_left(32)).percent(8) {
             profile.besiege();
         }
@@ -249,6 +257,7 @@ pub struct World {
     reserve: Reserve,
     workload: Workload,
     scan: Option<Scan>,
+    backup: Option<Backup>,
     trace: Trace,
     figures: Figures,
     in_flight: BTreeMap<u64, Flight>,
@@ -308,6 +317,7 @@ impl World {
         let mut workload = Workload::new(random.fork());
         workload.renames = run.seed.is_multiple_of(profile.renames_one_in.max(1));
         let scan = profile.scans.then(|| Scan::new(run.of_scans().fork()));
+        let backup = profile.backups.then(|| Backup::new(run.of_backups().fork()));
         let store = Store::format(&pool_spec(&slots, &disks), profile.options(), Tag(OWN_TAG));
         Self {
             random,
@@ -329,6 +339,7 @@ impl World {
             reserve: Reserve::default(),
             workload,
             scan,
+            backup,
             trace: Trace::new(run.events),
             figures: Figures::default(),
             in_flight: BTreeMap::new(),
@@ -367,6 +378,7 @@ impl World {
     fn step(&mut self) -> Result<(), Violation> {
         self.submit_commands();
         self.read_on();
+        self.back_up();
         self.pump()?;
         if self.crash_in == 0 {
             return self.power_failure_and_recovery();
@@ -449,6 +461,7 @@ impl World {
         }
         match (&action, action.volume(), action.request()) {
             (Action::Change(change), ..) => self.store.change(Tag(tag), change.clone()),
+            (Action::Compare(question), ..) => self.store.compare(Tag(tag), *question),
             (_, Some(volume), Some(request)) => self.store.submit(Tag(tag), volume, request),
             _ => unreachable!("what is no change is a request"),
         }
@@ -523,6 +536,7 @@ impl World {
             self.figures.mirrored += u64::from(self.profile.mirrors.is_some());
             self.check_latency(since, &action)?;
             self.hear_of_copies(&action, done.result.is_ok())?;
+            self.hear_of_backup(done.tag, &action, &done.result);
             self.hear_of_reserve(tag, &action, &done.result)?;
             self.hear(action, &done.result)?;
         }
@@ -577,6 +591,7 @@ impl World {
     fn is_changing(&self, action: &Action) -> bool {
         let concerned = |id: &VolumeId| match action {
             Action::Copy { source, volume, .. } => id == source || id == volume,
+            Action::Compare(question) => question.target == *id || question.base == Some(*id),
             _ => action.volume() == Some(*id),
         };
         self.in_flight.values().any(|flight| match &flight.action {

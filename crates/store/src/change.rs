@@ -2,6 +2,7 @@
 
 use block::{RequestStatistics, Response, VolumeId};
 
+use crate::difference::Difference;
 use crate::error::Failure;
 use crate::options::{DeviceSpec, MemberSpec};
 use crate::volume::VolumeSpec;
@@ -125,6 +126,8 @@ pub enum ResilverChange {
 pub enum Outcome {
     /// The answer to a [`Request`].
     Response(Response),
+    /// The answer to a [`crate::Comparison`].
+    Difference(Difference),
     /// A [`Change`] was made, or the pool was opened.
     Changed,
 }

@@ -125,6 +125,11 @@ impl Entry {
         }
     }
 
+    /// Whether both point to the same block or page, wherever it is.
+    pub(crate) fn is_same_place(self, other: Self) -> bool {
+        self.kind() == other.kind() && self.number() == other.number()
+    }
+
     /// Address in the pool, or identifier of a dirty page.
     fn number(self) -> u64 {
         self.word & NUMBER_MASK

@@ -15,6 +15,9 @@ pub enum Failure {
     /// A change of volumes or devices was refused.
     #[error(transparent)]
     Change(#[from] ChangeError),
+    /// Snapshots could not be compared.
+    #[error(transparent)]
+    Compare(#[from] CompareError),
     /// The pool could not be opened or made.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -97,6 +100,53 @@ pub enum OpenError {
     /// No pool can have that size.
     #[error("a pool has at least 64 MiB and at most 512 TiB: choose another size")]
     Size,
+}
+
+/// Why snapshots were not compared.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum CompareError {
+    /// The pool has no such volume or snapshot.
+    #[error("the pool has no such snapshot")]
+    NoSuchSnapshot,
+    /// A volume changes while it is looked at.
+    #[error(
+        "only snapshots can be compared, since volumes change meanwhile: take a snapshot of it"
+    )]
+    NotASnapshot,
+    /// One of them was deleted meanwhile.
+    #[error("a snapshot was deleted while it was being compared")]
+    Deleted,
+    /// The comparison begins within a block, or behind the end.
+    #[error(
+        "a comparison begins at a multiple of 4096 bytes, and at most at the snapshot's end: choose an offset from 0 to {size_bytes}"
+    )]
+    Offset {
+        /// Bytes of the snapshot.
+        size_bytes: u64,
+    },
+    /// No extents are asked for, or too many at once.
+    #[error(
+        "an answer has 1 to {} extents: choose another number",
+        crate::limits::COMPARISON_EXTENTS_MAX
+    )]
+    ExtentCount,
+    /// Too many comparisons are under way.
+    #[error(
+        "{} comparisons of the pool wait to be answered, which is the most there can be: try again",
+        crate::limits::COMPARISONS_MAX
+    )]
+    Busy,
+    /// A page of the map could not be read.
+    #[error(
+        "the map of one of the snapshots could not be read at byte {offset} of the volume: scrub the pool, which says what is damaged"
+    )]
+    Unreadable {
+        /// The first byte that was not compared.
+        offset: u64,
+    },
+    /// The pool is closed or closing.
+    #[error("the pool is closed")]
+    Closed,
 }
 
 /// Why a change was refused. Nothing was changed.

@@ -15,6 +15,9 @@ mod change;
 mod checkpoint;
 mod checksum;
 mod commit;
+mod comparing;
+mod comparison;
+mod difference;
 mod directory;
 mod engine;
 mod entry;
@@ -60,7 +63,8 @@ mod volumes;
 
 pub use change::{Change, Done, Outcome, RECORDS, ResilverChange, Tag};
 pub use checksum::crc32c;
-pub use error::{ChangeError, Failure, OpenError};
+pub use difference::{Comparison, Difference};
+pub use error::{ChangeError, CompareError, Failure, OpenError};
 pub use identify::{
     DeviceIdentity, IDENTITY_BYTES, ListedMember, ListedMembers, identify, listed_members,
 };

@@ -189,3 +189,26 @@ pub(crate) const RESILVER_UNREADABLE_MAX: u64 = 1024;
 
 /// Places for members of a mirror, with those that have left and still have I/O under way.
 pub(crate) const MIRROR_PLACES_MAX: usize = 32;
+
+/// Comparisons of snapshots under way or queued. One more is refused.
+pub const COMPARISONS_MAX: usize = 64;
+
+/// Extents in one answer to a comparison. More are refused.
+pub const COMPARISON_EXTENTS_MAX: usize = 16_384;
+
+/// Pages of the map that are looked at for one answer to a comparison, 64 MiB.
+/// The answer ends there, and says where the next one begins.
+pub(crate) const COMPARISON_PAGES_MAX: u64 = 16_384;
+
+/// Pages of the map that are read from devices for one answer to a comparison, about: a slow disk reads
+/// so many in some seconds. The answer ends there, too.
+pub(crate) const COMPARISON_PAGES_READ_MAX: u64 = 4096;
+
+/// Places of two maps, of up to two pages each, that are compared per turn of the caller's loop.
+pub(crate) const COMPARISON_PLACES_PER_TURN: usize = 32;
+
+/// The same in the shortest turn: more than a map has levels, so that each turn gets on.
+pub(crate) const COMPARISON_PLACES_MIN: usize = 8;
+
+/// Pages of the map that a comparison reads at once; fewer if memory keeps few.
+pub(crate) const COMPARISON_READS: usize = 32;

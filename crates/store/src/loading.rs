@@ -26,6 +26,7 @@ pub(crate) enum PageWaiter {
     Applier,
     Reaper,
     Scrub,
+    Comparison,
 }
 
 /// Space maps of a group on their way into memory.

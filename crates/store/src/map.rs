@@ -171,6 +171,11 @@ impl Map {
         }
     }
 
+    /// Clean pages that are kept in memory.
+    pub(crate) fn clean_max(&self) -> usize {
+        self.clean_max
+    }
+
     /// Clean pages in memory.
     pub(crate) fn clean_pages(&self) -> usize {
         self.clean.len()
@@ -211,6 +216,19 @@ impl Map {
     /// A copy of a clean page, if it is in memory.
     pub(crate) fn cached(&self, block: Address) -> Option<Page> {
         self.clean.get(&block).map(|clean| clean.page.clone())
+    }
+
+    /// Whether the page an entry points to is in memory; it is kept for longer then.
+    pub(crate) fn touch(&mut self, entry: Entry) -> bool {
+        self.page(entry, 0).is_ok()
+    }
+
+    /// The page an entry points to, if it is in memory.
+    pub(crate) fn peek(&self, entry: Entry) -> Option<&Page> {
+        match entry.kind() {
+            Kind::Dirty => Some(&self.dirty[entry.dirty_id()].page),
+            _ => self.clean.get(&entry.address()).map(|clean| &clean.page),
+        }
     }
 
     /// The page an entry points to.

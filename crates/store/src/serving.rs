@@ -7,6 +7,7 @@ use block::{BlockError, DeviceError, DeviceResult, Request, VolumeId};
 use crate::applier::Next;
 use crate::change::{CHANGES, Change, Outcome, Tag};
 use crate::checkpoint::Progress;
+use crate::comparison::Comparer;
 use crate::engine::Engine;
 use crate::error::ChangeError;
 use crate::io::Waiter;
@@ -41,6 +42,7 @@ pub(crate) struct Serving {
     pub(crate) cache: MetadataCache,
     pub(crate) readers: SequentialDetector,
     pub(crate) scrubber: Scrubber,
+    pub(crate) comparer: Comparer,
     reaper: Reaper,
     access: Access,
     closing: bool,
@@ -61,6 +63,7 @@ impl Serving {
             cache: MetadataCache::default(),
             readers: SequentialDetector::default(),
             scrubber: Scrubber::new(scrub_rate),
+            comparer: Comparer::default(),
             reaper: Reaper::new(reap_rate),
             access: Access::ReadWrite,
             closing: false,
@@ -87,11 +90,14 @@ impl Serving {
         self.closing
     }
 
+    /// Whether it serves nothing any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        matches!(self.access, Access::None)
+    }
+
     /// Whether it serves nothing any more, and nothing is under way.
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.access, Access::None)
-            && self.requests.table.is_empty()
-            && self.engine.pool.io.is_idle()
+        self.is_closed() && self.requests.table.is_empty() && self.engine.pool.io.is_idle()
     }
 
     /// Begins a request on a volume.
@@ -109,6 +115,7 @@ impl Serving {
             Access::ReadWrite => None,
             Access::ReadOnly(_) if matches!(change, Change::Close) => {
                 self.access = Access::None;
+                self.end_comparisons();
                 return self.engine.answer(tag, Ok(Outcome::Changed));
             }
             Access::ReadOnly(_) => Some(ChangeError::ReadOnly),
@@ -118,6 +125,9 @@ impl Serving {
             return self.engine.answer(tag, Err(refusal.into()));
         }
         self.closing = matches!(change, Change::Close);
+        if self.closing {
+            self.end_comparisons();
+        }
         self.begin(tag, CHANGES, Work::Change(change));
     }
 
@@ -202,6 +212,7 @@ impl Serving {
             return;
         }
         self.apply_durable();
+        self.advance_comparisons();
         if self.is_writable() {
             self.advance_reaper();
             self.advance_scrub();
@@ -309,10 +320,11 @@ impl Serving {
     }
 
     fn page_read(&mut self, missing: Missing, attempt: u8, result: DeviceResult) {
-        let (requests, scrubber) = (&self.requests, &self.scrubber);
+        let (requests, scrubber, comparer) = (&self.requests, &self.scrubber, &self.comparer);
         let volume_of = |waiter| match waiter {
             PageWaiter::Operation(key) => requests.volume_of(key),
             PageWaiter::Scrub => scrubber.volume(),
+            PageWaiter::Comparison => comparer.volume(),
             PageWaiter::Applier | PageWaiter::Reaper => None,
         };
         let Engine { loader, pool, .. } = &mut self.engine;
@@ -337,6 +349,7 @@ impl Serving {
                 }
                 PageWaiter::Reaper => self.reaper.took_page(),
                 PageWaiter::Scrub => self.scrubber.took_page(missing, found),
+                PageWaiter::Comparison => self.compared_page_arrived(missing, found),
             }
         }
     }
@@ -469,6 +482,7 @@ impl Serving {
         }
         self.access = Access::None;
         self.scrubber.abandon();
+        self.end_comparisons();
         self.engine.pool.io.cancel_pending();
         for operation in self.requests.all(|_| true) {
             self.finish(operation, Err(BlockError::Closed.into()));

@@ -5,8 +5,9 @@ use std::time::Duration;
 use block::{BlockError, DeviceResult, Request, VolumeId};
 
 use crate::change::{Change, Done, Outcome, RECORDS, Tag};
+use crate::difference::Comparison;
 use crate::engine::Engine;
-use crate::error::{ChangeError, Failure};
+use crate::error::{ChangeError, CompareError, Failure};
 use crate::incident::Incident;
 use crate::io::{Io, IoId, Waiter};
 use crate::journal_loss::JournalLoss;
@@ -147,6 +148,16 @@ impl Store {
         self.close_if_over();
     }
 
+    /// Asks what differs between two snapshots; answered with [`Outcome::Difference`].
+    pub fn compare(&mut self, tag: Tag, comparison: Comparison) {
+        match &mut self.state {
+            State::Serving(serving) => serving.compare(tag, comparison),
+            State::Opening(_) | State::Closed(_) => {
+                self.engine_mut().answer(tag, Err(CompareError::Closed.into()));
+            }
+        }
+    }
+
     /// Takes the result of an I/O.
     pub fn completed(&mut self, id: IoId, result: DeviceResult) {
         if let Some((waiter, result)) = self.engine_mut().pool.io.completed(id, result) {
@@ -229,9 +240,13 @@ impl Store {
     }
 
     /// Begins a turn, in which durable commits change so many blocks of the map at most, and what one
-    /// record changes besides. Without turns there is no such bound.
+    /// record changes besides; and in which comparisons look at a bounded part of the map. Without
+    /// turns there is no such bound.
     pub fn begin_turn(&mut self, blocks_max: u64) {
         self.engine_mut().log.applier.begin_turn(blocks_max);
+        if let State::Serving(serving) = &mut self.state {
+            serving.comparer.begin_turn(blocks_max);
+        }
     }
 
     /// Whether the next turn has something to do that waits for nothing else.
@@ -239,7 +254,9 @@ impl Store {
         let engine = self.engine();
         let applies = engine.log.applier.is_cut_short() && !engine.loader.applier_waits();
         let in_background = match &self.state {
-            State::Serving(serving) => serving.resilver_has_more || serving.count_has_more(),
+            State::Serving(serving) => {
+                serving.resilver_has_more || serving.count_has_more() || serving.comparer.has_more()
+            }
             State::Opening(_) | State::Closed(_) => false,
         };
         applies || in_background
@@ -483,7 +500,9 @@ impl Store {
     /// Whether anything is under way or waits to be done.
     pub fn is_idle(&self) -> bool {
         let has_requests = match &self.state {
-            State::Serving(serving) => !serving.requests.table.is_empty(),
+            State::Serving(serving) => {
+                !serving.requests.table.is_empty() || !serving.comparer.is_empty()
+            }
             State::Opening(_) | State::Closed(_) => false,
         };
         let engine = self.engine();

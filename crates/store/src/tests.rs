@@ -12,6 +12,7 @@ use crate::{
 };
 
 mod ahead;
+mod comparisons;
 mod damage;
 mod devices;
 mod fenced;
@@ -173,7 +174,9 @@ impl Pool {
         self.store.submit(Tag(self.next_tag), volume, request);
         match self.wait(self.next_tag)? {
             Outcome::Response(response) => Ok(response),
-            Outcome::Changed => unreachable!("requests are answered with responses"),
+            Outcome::Changed | Outcome::Difference(_) => {
+                unreachable!("requests are answered with responses")
+            }
         }
     }
 

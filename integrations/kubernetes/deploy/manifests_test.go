@@ -70,6 +70,8 @@ func TestManifestsAreTheChart(t *testing.T) {
 func TestManifestsAreYAML(t *testing.T) {
 	all := func(values map[string]any) {
 		values["chapSecret"], values["portals"], values["pool"] = "gantry-csi-chap", "192.0.2.1:3260", "p"
+		metadata := values["snapshotMetadata"].(map[string]any)
+		metadata["tlsSecret"], metadata["caCert"] = "gantry-csi-snapshot-metadata", "LS0tLS0K"
 	}
 	kinds := map[string]int{}
 	for _, change := range []func(map[string]any){all, func(map[string]any) {}} {
@@ -92,7 +94,8 @@ func TestManifestsAreYAML(t *testing.T) {
 			}
 		}
 	}
-	for _, kind := range []string{"CSIDriver", "StorageClass", "VolumeSnapshotClass", "Deployment", "DaemonSet", "ClusterRole", "ServiceAccount"} {
+	for _, kind := range []string{"CSIDriver", "StorageClass", "VolumeSnapshotClass", "Deployment", "DaemonSet", "ClusterRole", "ServiceAccount",
+		"SnapshotMetadataService", "Service"} {
 		if kinds[kind] == 0 {
 			t.Errorf("there is no %s", kind)
 		}

@@ -132,6 +132,16 @@ export interface ChangeUser {
   role?: Role | null;
 }
 
+/** A run of bytes that may differ, in multiples of 4,096. */
+export interface ChangedExtent {
+  /** How many. */
+  length: number;
+  /** The first byte. */
+  offset: number;
+  /** What the snapshot holds there. */
+  state: ExtentState;
+}
+
 /** A CHAP account. It is sent to the daemon and never comes back. */
 export interface Chap {
   /** The target's secret, different from the initiator's. */
@@ -523,6 +533,9 @@ export interface ExportPool {
   /** Although hosts are logged in that see its volumes: they lose them. */
   force?: boolean;
 }
+
+/** What a snapshot holds somewhere. */
+export type ExtentState = 'data' | 'zero';
 
 /** How full something is. */
 export type Fill = 'normal' | 'soft' | 'hard';
@@ -1584,6 +1597,33 @@ export interface Snapshot {
   tags: Record<string, string>;
   /** The volume that it is a snapshot of, by its name in the pool, while that exists. */
   volume: string | null;
+}
+
+/** What differs between two snapshots of a pool, or what one of them holds. */
+export interface SnapshotChanges {
+  /** The snapshot that it is compared with; without one all that holds data is told. */
+  base: string | null;
+  /** The NAA identifier of that. */
+  base_naa: string | null;
+  /**
+   * What may differ, in order and without overlap. Everything else up to `next_offset`, or the end,
+   * is equal.
+   */
+  extents: ChangedExtent[];
+  /** Pages of 4 KiB of the pool's map that were looked at: what the answer cost. */
+  map_pages: number;
+  /** Its NAA identifier: who asks for several parts sees that they are of the same snapshot. */
+  naa: string;
+  /** The offset to ask for next; null if this was all. An answer may have no extents and yet go on. */
+  next_offset: number | null;
+  /** The byte where the answer begins. */
+  offset: number;
+  /** The pool's name. */
+  pool: string;
+  /** Size of the snapshot, bytes. */
+  size_bytes: number;
+  /** The snapshot's name in the pool. */
+  snapshot: string;
 }
 
 /**

@@ -155,9 +155,10 @@ pub(super) fn trouble_of(failure: &Failure, absent: &[(usize, OpenError)]) -> Tr
             store::OpenError::Missing { .. } | store::OpenError::MembersMissing { .. },
         ) => absent.first().map_or(Trouble::Unfit, |(_, error)| trouble_of_device(error)),
         Failure::Open(store::OpenError::Device(DeviceError::Fenced)) => Trouble::Fenced,
-        Failure::Open(store::OpenError::Device(_)) | Failure::Block(_) | Failure::Change(_) => {
-            Trouble::Absent
-        }
+        Failure::Open(store::OpenError::Device(_))
+        | Failure::Block(_)
+        | Failure::Change(_)
+        | Failure::Compare(_) => Trouble::Absent,
         Failure::Open(_) => Trouble::Unfit,
     }
 }

@@ -320,7 +320,7 @@ impl Management {
 pub(super) fn loss_of(failure: &Failure) -> Option<store::JournalLoss> {
     match failure {
         Failure::Open(store::OpenError::JournalLost(loss)) => Some((**loss).clone()),
-        Failure::Open(_) | Failure::Block(_) | Failure::Change(_) => None,
+        Failure::Open(_) | Failure::Block(_) | Failure::Change(_) | Failure::Compare(_) => None,
     }
 }
 

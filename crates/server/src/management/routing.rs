@@ -11,6 +11,7 @@ use control::{
 };
 use store::ResilverChange;
 
+use super::comparisons::compare_snapshots;
 use super::describe::list_volumes;
 use super::export::export;
 use super::hosts::fold_initiator;
@@ -67,7 +68,7 @@ nouns! {
     }
     /// Snapshots and their schedules.
     Snapshots: SnapshotRoutes {
-        ListSnapshots CreateSnapshots ShowSnapshot DeleteSnapshot LockSnapshot ListSchedules
+        ListSnapshots CreateSnapshots ShowSnapshot ShowChanges DeleteSnapshot LockSnapshot ListSchedules
         ShowSchedule SetSchedule DeleteSchedule RenameSnapshot SetSnapshotTags
     }
     /// Hosts, groups of them, and what they must prove.
@@ -254,6 +255,7 @@ impl Management {
             SnapshotRoutes::ShowSnapshot => {
                 Ok(Progress::answer(&self.describe_snapshot(plane, parameters)?))
             }
+            SnapshotRoutes::ShowChanges => compare_snapshots(plane, parameters),
             SnapshotRoutes::DeleteSnapshot => self.delete_snapshot(plane, parameters),
             SnapshotRoutes::RenameSnapshot => self.rename_snapshot(plane, parameters, &read(body)?),
             SnapshotRoutes::SetSnapshotTags => {

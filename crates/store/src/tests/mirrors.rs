@@ -172,7 +172,9 @@ impl Array {
         self.store.submit(Tag(self.next_tag), A, request);
         match self.wait(self.next_tag)? {
             Outcome::Response(response) => Ok(response),
-            Outcome::Changed => unreachable!("requests are answered with responses"),
+            Outcome::Changed | Outcome::Difference(_) => {
+                unreachable!("requests are answered with responses")
+            }
         }
     }
 

@@ -12,7 +12,7 @@ fn snapshot(id: u64, name: &str, created: u64) -> VolumeSpec {
 }
 
 impl Pool {
-    fn unmap(&mut self, id: VolumeId, offset: u64, length: u64) {
+    pub(super) fn unmap(&mut self, id: VolumeId, offset: u64, length: u64) {
         let ranges = vec![ByteRange::new(offset, length)];
         self.ask(id, Request::Unmap { ranges }).unwrap();
     }

@@ -56,6 +56,7 @@ type ChapKeys interface {
 type Server struct {
 	csi.UnimplementedControllerServer
 	csi.UnimplementedGroupControllerServer
+	csi.UnimplementedSnapshotMetadataServer
 
 	array   *array.Client
 	options Options

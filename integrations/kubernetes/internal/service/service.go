@@ -29,6 +29,7 @@ type Plugin struct {
 	Controller interface {
 		csi.ControllerServer
 		csi.GroupControllerServer
+		csi.SnapshotMetadataServer
 		Probe(context.Context) error
 	}
 	Node csi.NodeServer
@@ -48,11 +49,12 @@ func Listen(endpoint string) (net.Listener, error) {
 
 // Serve answers calls until the context ends, then finishes those that are under way.
 func Serve(ctx context.Context, listener net.Listener, plugin Plugin) error {
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(deadline, log))
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(deadline, log), grpc.StreamInterceptor(logStream))
 	csi.RegisterIdentityServer(server, &identity{plugin: plugin})
 	if plugin.Controller != nil {
 		csi.RegisterControllerServer(server, plugin.Controller)
 		csi.RegisterGroupControllerServer(server, plugin.Controller)
+		csi.RegisterSnapshotMetadataServer(server, plugin.Controller)
 	}
 	if plugin.Node != nil {
 		csi.RegisterNodeServer(server, plugin.Node)
@@ -122,6 +124,7 @@ func (i *identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabili
 	}
 	for _, kind := range []csi.PluginCapability_Service_Type{
 		csi.PluginCapability_Service_CONTROLLER_SERVICE, csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE,
+		csi.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE,
 	} {
 		service := &csi.PluginCapability_Service{Type: kind}
 		response.Capabilities = append(response.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{Service: service}})
