@@ -32,7 +32,8 @@ pub(crate) struct Options {
     /// Run the tests of devices rbd: against a Ceph cluster that is started for them, and nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser"])]
     ceph: bool,
-    /// Run the tests of initiators that others wrote in Java and Rust, and nothing else.
+    /// Run the tests with programs that others wrote (initiators in Java and Rust, a reader of VMFS in Python), and
+    /// nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph"])]
     foreign: bool,
     /// Run the suites of integrations with platforms (Kubernetes, Proxmox VE, Ansible, Terraform), and nothing else.
@@ -249,7 +250,9 @@ fn foreign_initiators() -> Result<()> {
     let variables: [(&str, &OsStr); 2] =
         [("GANTRY_BIN_DIR", folder.as_os_str()), ("GANTRY_TEST_FOREIGN_DIR", programs.as_os_str())];
     let targets = ["--test", "foreign_initiators"].map(str::to_owned);
-    cargo_test(&targets, &["--ignored", "--test-threads=1"], &variables)
+    let initiators = cargo_test(&targets, &["--ignored", "--test-threads=1"], &variables);
+    let reader = ["--lib", "second_reader"].map(str::to_owned);
+    initiators.and(cargo_test(&reader, &["--ignored"], &variables))
 }
 
 fn black_box_of(tests: &[String], options: &[&str]) -> Result<()> {

@@ -11,9 +11,10 @@ use reqwest::blocking::{Client as Http, ClientBuilder, Request, Response};
 use reqwest::{Certificate, Method, StatusCode};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use terminal::printable;
 
 use crate::arguments::Global;
-use crate::printable::{printable, printable_value};
+use crate::printable::printable_value;
 use crate::starting::Patience;
 
 /// Where the daemon keeps its state unless told otherwise.

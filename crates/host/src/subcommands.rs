@@ -267,7 +267,7 @@ fn list(store: &mut Datastore, inside: &str) -> Result<()> {
             status.kind,
             status.length,
             status.allocated,
-            entry.name
+            terminal::printable(&entry.name).replace('\n', "\\n")
         );
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! Virtual disks: a descriptor file in text, and the data in a second file.
 
 use crate::file::{File, Fill};
-use crate::limits::FILE_BLOCK;
+use crate::limits::{DISK_MAX, FILE_BLOCK};
 use crate::lock::LockMode;
 use crate::volume::Volume;
 use crate::{Disk, Error, Result};
@@ -106,6 +106,17 @@ pub fn beside(path: &str, name: &str) -> String {
     path.rsplit_once('/').map_or_else(|| name.to_owned(), |(folder, _)| format!("{folder}/{name}"))
 }
 
+/// Refuses sizes that a virtual disk cannot have.
+///
+/// # Errors
+/// [`Error::Argument`].
+pub fn check_size(size: u64) -> Result<()> {
+    if !(FILE_BLOCK..=DISK_MAX).contains(&size) || !size.is_multiple_of(512) {
+        return Err(Error::Argument("a disk's size is a multiple of 512, from 1 MiB to 62 TiB"));
+    }
+    Ok(())
+}
+
 /// The name of a disk's data file.
 fn flat_name(path: &str) -> Result<String> {
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -120,9 +131,7 @@ impl<D: Disk> Volume<D> {
     /// # Errors
     /// [`Error::Exists`]; [`Error::NoSpace`], after which nothing is left of it.
     pub fn create_disk(&mut self, path: &str, size: u64, format: DiskFormat) -> Result<File> {
-        if size < FILE_BLOCK || !size.is_multiple_of(512) {
-            return Err(Error::Argument("a disk's size is a multiple of 512, from 1 MiB on"));
-        }
+        check_size(size)?;
         let extent = flat_name(path)?;
         let thin = format == DiskFormat::Thin;
         let descriptor =

@@ -215,7 +215,8 @@ impl Host {
         let mut luns = Vec::new();
         for (name, paths) in groups {
             let mut lun = Lun::connect(&paths, &self.record.iqn, &self.record.settings)?;
-            let datastore = vmfs::volume::probe(&mut lun).ok().map(|found| found.label);
+            let datastore = vmfs::volume::probe(&mut lun).ok();
+            let datastore = datastore.map(|found| terminal::printable(&found.label));
             devices.insert(name.clone(), Device { paths, vaai: Vaai::default(), datastore });
             luns.push((name, lun));
         }
@@ -267,6 +268,17 @@ impl Host {
         lun.belongs_to(self.clone());
         lun.publish_to(self.live_file(name));
         Ok(lun)
+    }
+
+    /// Connects every device that answers; standard error tells why one does not.
+    pub fn reachable(&self) -> impl Iterator<Item = (&String, &Device, Lun)> {
+        self.record.devices.iter().filter_map(|(name, device)| match self.lun(name) {
+            Ok(lun) => Some((name, device, lun)),
+            Err(error) => {
+                terminal::complain!("{name}: {error:#}");
+                None
+            }
+        })
     }
 
     /// A file for the counters of one connection to a device, which `esxtop` looks at.

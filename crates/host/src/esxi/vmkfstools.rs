@@ -437,6 +437,7 @@ fn reclaim(host: &mut Host, store: &str, percent: u64) -> Result<Report> {
 
 fn extend(store: &mut Datastore, path: &str, size: u64) -> Result<()> {
     let descriptor = store.volume.disk_descriptor(path)?;
+    vmfs::vmdk::check_size(size)?;
     ensure!(size > descriptor.size, "a disk can only grow");
     ensure!(descriptor.parent.is_none(), "a disk with snapshots cannot grow");
     let mut flat = store.volume.open_disk(path, LockMode::Exclusive)?;
@@ -483,7 +484,7 @@ fn query(store: &mut Datastore, sizes: Sizes) -> Result<()> {
         "VMFS-5.61 (Raw Major Version: 14) file system spanning {} partitions.",
         layout.len()
     );
-    terminal::say!("File system label (if any): {}", identity.label);
+    terminal::say!("File system label (if any): {}", terminal::printable(&identity.label));
     terminal::say!("Mode: {mode}");
     terminal::say!("Capacity {capacity}");
     terminal::say!("Disk Block Size: 512/{physical}/0");

@@ -14,20 +14,14 @@ fn for_devices<T>(
     options: &Options,
     print: &mut dyn FnMut(&str, &Device, &mut Lun) -> T,
 ) -> Result<Vec<T>> {
-    let wanted = options.get("device");
-    if let Some(name) = wanted {
-        ensure!(
-            host.record.devices.contains_key(name),
-            "Unable to get device list: No such device {name}"
-        );
+    if let Some(name) = options.get("device") {
+        let device = host.record.devices.get(name);
+        let device =
+            device.with_context(|| format!("Unable to get device list: No such device {name}"))?;
+        return Ok(vec![print(name, device, &mut host.lun(name)?)]);
     }
-    let mut found = Vec::new();
-    for (name, device) in &host.record.devices {
-        if wanted.is_none_or(|wanted| wanted == name) {
-            found.push(print(name, device, &mut host.lun(name)?));
-        }
-    }
-    Ok(found)
+    let each = host.reachable();
+    Ok(each.map(|(name, device, mut lun)| print(name, device, &mut lun)).collect())
 }
 
 fn blocks(
