@@ -3,8 +3,8 @@
 // instances may run, and be killed, at any time.
 //
 // Identifiers of volumes and snapshots are NAA identifiers, which the array never gives twice; a volume
-// that was renamed on the array stays the same volume. The tag 'csi.name' holds the CSI name; it is
-// written last, so that what has it was made completely, and marks what the driver may delete.
+// that was renamed on the array stays the same volume. The tag 'csi.name' holds the CSI name from the first
+// moment on, and marks what the driver may delete; 'csi.unfinished' says that a call has still to change it.
 package controller
 
 import (
@@ -25,6 +25,8 @@ const (
 	tagName = "csi.name"
 	// tagSource holds the NAA identifier of what a volume or snapshot was made from.
 	tagSource = "csi.source"
+	// tagUnfinished is on a volume that has yet to grow or to get its mutable parameters; it goes last.
+	tagUnfinished = "csi.unfinished"
 	// tagChapKey of a host holds the name of the key from which its CHAP secret was derived.
 	tagChapKey = "csi.chap-key"
 
