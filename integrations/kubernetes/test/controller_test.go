@@ -22,6 +22,7 @@ import (
 	"gantry.io/go/arraytest"
 	"gantry.io/kubernetes-csi/internal/chapkeys"
 	"gantry.io/kubernetes-csi/internal/controller"
+	"gantry.io/kubernetes-csi/internal/zones"
 	"gantry.io/kubernetes-csi/test/iscsitest"
 )
 
@@ -88,9 +89,39 @@ func TestController(t *testing.T) {
 		"a dead node is fenced":                               fenced,
 		"snapshots of a group are of one moment":              groups,
 		"thick volumes that do not fit are refused as full":   full,
+		"zones say who reaches the array, and over what":      inZones,
 		"tokens that are wrong are said to be, and not shown": wrongTokens,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, array) })
+	}
+}
+
+// inZones asks for volumes and capacity from zones that reach the array and from others.
+func inZones(t *testing.T, array *arraytest.Array) {
+	parts, err := zones.Parse(driverName, "a=192.0.2.1:3260,192.0.2.2:3260;b=192.0.2.3:3260")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, ctx := controller.New(array.Client(), controller.Options{Zones: parts}), context.Background()
+	in := func(zone string) *csi.Topology { return zones.Segment(zones.Key(driverName), zone) }
+	request := newVolume("pvc-in-a-zone", 16<<20)
+	request.AccessibilityRequirements = &csi.TopologyRequirement{Requisite: []*csi.Topology{in("c")}}
+	_, err = server.CreateVolume(ctx, request)
+	wantCode(t, err, codes.ResourceExhausted)
+	request.AccessibilityRequirements.Requisite = append(request.AccessibilityRequirements.Requisite, in("b"))
+	answer, err := server.CreateVolume(ctx, request)
+	if err != nil || len(answer.GetVolume().GetAccessibleTopology()) != 2 {
+		t.Fatalf("%v: %v", answer, err)
+	}
+	published := mustPublish(t, server, answer.GetVolume().GetVolumeId(), nodeName)
+	if published["portals.a"] != "192.0.2.1:3260,192.0.2.2:3260" || published["portals.b"] != "192.0.2.3:3260" {
+		t.Errorf("%v", published)
+	}
+	for zone, free := range map[string]bool{"a": true, "c": false} {
+		capacity, err := server.GetCapacity(ctx, &csi.GetCapacityRequest{AccessibleTopology: in(zone)})
+		if err != nil || (capacity.GetAvailableCapacity() > 0) != free {
+			t.Errorf("zone %s: %v %v", zone, capacity, err)
+		}
 	}
 }
 

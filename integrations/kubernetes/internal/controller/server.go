@@ -18,6 +18,7 @@ import (
 
 	"gantry.io/go/array"
 	"gantry.io/kubernetes-csi/internal/keylock"
+	"gantry.io/kubernetes-csi/internal/zones"
 )
 
 const (
@@ -42,6 +43,8 @@ const (
 type Options struct {
 	// Portals that nodes log in to (IP:PORT) instead of those that the array tells; empty for those.
 	Portals []string
+	// Zones are the parts of the cluster and the portals that each reaches; none if every node reaches all.
+	Zones zones.Zones
 	// ChapKeys derives the CHAP accounts of nodes; nil for none.
 	ChapKeys ChapKeys
 }
@@ -234,6 +237,9 @@ func (s *Server) ControllerGetCapabilities(context.Context, *csi.ControllerGetCa
 	}
 	return &csi.ControllerGetCapabilitiesResponse{Capabilities: capabilities}, nil
 }
+
+// HasZones says whether volumes are not accessible from everywhere.
+func (s *Server) HasZones() bool { return s.options.Zones.Exist() }
 
 // Probe says whether the array answers and takes the token.
 func (s *Server) Probe(ctx context.Context) error {

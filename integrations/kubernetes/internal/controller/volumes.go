@@ -34,11 +34,14 @@ type source struct {
 
 // CreateVolume makes a volume, empty or with the content of a snapshot or volume, or finds the one that
 // an earlier call made. Errors: ALREADY_EXISTS for the same name with other parameters,
-// RESOURCE_EXHAUSTED in a full pool, OUT_OF_RANGE, NOT_FOUND for the source.
+// RESOURCE_EXHAUSTED in a full pool and for zones that do not reach the array, OUT_OF_RANGE, NOT_FOUND for the source.
 func (s *Server) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	wanted, err := parseWanted(request)
 	if err != nil {
 		return nil, err
+	}
+	if !s.options.Zones.Meet(request.GetAccessibilityRequirements()) {
+		return nil, status.Errorf(codes.ResourceExhausted, "the array is not reached from %v", request.GetAccessibilityRequirements().GetRequisite())
 	}
 	unlock, err := s.lock("name " + wanted.name)
 	if err != nil {
@@ -49,7 +52,7 @@ func (s *Server) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequ
 	if err != nil {
 		return nil, grpcError(err)
 	}
-	return &csi.CreateVolumeResponse{Volume: describeVolume(volume, wanted.content)}, nil
+	return &csi.CreateVolumeResponse{Volume: s.describeVolume(volume, wanted.content)}, nil
 }
 
 func parseWanted(request *csi.CreateVolumeRequest) (*wanted, error) {
@@ -371,8 +374,10 @@ func (s *Server) DeleteVolume(ctx context.Context, request *csi.DeleteVolumeRequ
 	return nil, status.Error(codes.Aborted, "others keep changing the volume: ask again")
 }
 
-func describeVolume(volume *array.Volume, content *csi.VolumeContentSource) *csi.Volume {
-	return &csi.Volume{VolumeId: volume.NAA, CapacityBytes: volume.SizeBytes, ContentSource: content}
+func (s *Server) describeVolume(volume *array.Volume, content *csi.VolumeContentSource) *csi.Volume {
+	return &csi.Volume{
+		VolumeId: volume.NAA, CapacityBytes: volume.SizeBytes, ContentSource: content, AccessibleTopology: s.options.Zones.Accessible(),
+	}
 }
 
 // ControllerExpandVolume makes a volume larger while nodes use it; the node then reads its size anew.
