@@ -109,7 +109,7 @@ pub fn mount(host: &Host, name: &str) -> Result<Datastore> {
             return mount_lun(host, device, host.lun(device)?);
         }
     }
-    for device in host.record.devices.keys() {
+    for device in host.used_devices() {
         let mut lun = host.lun(device)?;
         let found = vmfs::volume::probe(&mut lun);
         if found.is_ok_and(|found| found.label == name || found.uuid.to_string() == name) {
@@ -132,7 +132,7 @@ pub fn mount_device(host: &Host, device: &str) -> Result<Datastore> {
 /// # Errors
 /// When no datastore that this host sees has it, or a device cannot be reached.
 pub fn head_of(host: &Host, device: &str) -> Result<String> {
-    for name in host.record.devices.keys() {
+    for name in host.used_devices() {
         let found = vmfs::volume::probe(&mut host.lun(name)?);
         let of_it = |disk: &String| disk == device;
         if name == device && found.is_ok() || found.is_ok_and(|found| found.disks.iter().any(of_it))

@@ -17,7 +17,7 @@ fn records(kind: &'static str, heads: &'static [&'static str], rows: Vec<Vec<Val
 
 /// A volume that cannot be mounted is listed without its space.
 pub(super) fn filesystem_list(host: &mut Host, _: &Options) -> Result<Output> {
-    let names: Vec<String> = host.record.devices.keys().cloned().collect();
+    let names: Vec<String> = host.used_devices().cloned().collect();
     let mut rows = Vec::new();
     for name in names {
         let mut lun = host.lun(&name)?;
@@ -48,8 +48,8 @@ pub(super) fn filesystem_list(host: &mut Host, _: &Options) -> Result<Output> {
 
 pub(super) fn lockmode_list(host: &mut Host, _: &Options) -> Result<Output> {
     let mut rows = Vec::new();
-    for (name, device) in &host.record.devices {
-        let mut lun = host.lun(name)?;
+    for name in host.used_devices() {
+        let (mut lun, device) = (host.lun(name)?, &host.record.devices[name]);
         let Ok(found) = vmfs::volume::probe(&mut lun) else { continue };
         let compatible = device.vaai.ats != Status::Unsupported;
         rows.push(vec![
@@ -76,7 +76,7 @@ pub(super) fn lockmode_list(host: &mut Host, _: &Options) -> Result<Output> {
 
 pub(super) fn extent_list(host: &mut Host, _: &Options) -> Result<Output> {
     let mut rows = Vec::new();
-    for name in host.record.devices.keys() {
+    for name in host.used_devices() {
         let mut lun = host.lun(name)?;
         if let Ok(found) = vmfs::volume::probe(&mut lun) {
             for (number, disk) in (0..).zip(found.disks) {
