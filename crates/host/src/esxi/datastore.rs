@@ -132,7 +132,7 @@ pub fn mount_device(host: &Host, device: &str) -> Result<Datastore> {
 /// When no datastore that this host sees has it, or a device cannot be reached.
 pub fn head_of(host: &Host, device: &str) -> Result<String> {
     let mut unreachable = None;
-    for name in host.record.devices.keys() {
+    for name in host.used_devices() {
         let mut lun = match host.lun(name) {
             Ok(lun) => lun,
             Err(error) => {

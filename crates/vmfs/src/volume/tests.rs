@@ -303,6 +303,29 @@ fn the_three_formats_of_disks_take_their_space_as_they_should() -> Result<()> {
 }
 
 #[test]
+fn a_raw_device_mapping_names_its_device_and_has_no_data_of_its_own() -> Result<()> {
+    let bench = Bench::new(1 << 30, 16_000)?;
+    let mut volume = bench.host(1, Locking::Ats)?;
+    for (path, pointer) in
+        [("vm.vmdk", "vm-rdm.vmdk"), ("vm.vmdk-rdmdisk-7", "vm.vmdk-rdmdisk-7-rdm.vmdk")]
+    {
+        volume.create_raw_mapping(path, 5 * MIB, "naa.6001")?;
+        let descriptor = volume.disk_descriptor(path)?;
+        assert_eq!((descriptor.raw, descriptor.size), (true, 5 * MIB));
+        assert_eq!(get(&mut volume, pointer)?, b"naa.6001\n");
+        let taken = volume.create_raw_mapping(path, 5 * MIB, "naa.6002");
+        assert!(matches!(taken, Err(Error::Exists(_))), "{taken:?}");
+        let opened = volume.open_disk(path, LockMode::ReadOnly);
+        assert!(matches!(opened, Err(Error::Argument(_))), "nobody writes over the name");
+        assert!(matches!(volume.open_chain(path, LockMode::ReadOnly), Err(Error::Argument(_))));
+        volume.remove_disk(path)?;
+        assert!(volume.status(path).is_err() && volume.status(pointer).is_err());
+    }
+    volume.unmount()?;
+    bench.check()
+}
+
+#[test]
 fn names_that_are_wrong_missing_or_taken_are_refused() -> Result<()> {
     let bench = Bench::new(1 << 30, 16_000)?;
     let mut volume = bench.host(1, Locking::Ats)?;
