@@ -111,6 +111,7 @@ const PAGES: [Page; 8] = [
             Runs("gantry snapshot create p/a before-audit"),
             Runs("gantry task list"),
             Runs("gantry volume primitives p/v"),
+            Runs("gantry volume limit p/v"),
             Runs("gantry target identification"),
             Runs("gantry alert webhook ops"),
             Runs("gantry configuration export array.json"),

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::pools::{Fill, Thresholds};
 use crate::presentation::{BlockSize, Identification, PathState, Primitives};
+use crate::rate_limits::{RateLimits, share_default};
 
 /// The iSCSI target.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -177,6 +178,9 @@ pub struct Volume {
     /// Which primitives are on for it.
     #[serde(default)]
     pub primitives: Primitives,
+    /// The most work that hosts get done on it.
+    #[serde(default)]
+    pub limits: RateLimits,
     /// Bytes that hold data, some perhaps shared with other volumes.
     pub mapped_bytes: u64,
     /// Those of them that other volumes, snapshots or clones may hold too, at most; overwriting
@@ -343,6 +347,12 @@ pub struct Host {
     /// Which primitives are on for it.
     #[serde(default)]
     pub primitives: Primitives,
+    /// The most work that it gets done, on all volumes together.
+    #[serde(default)]
+    pub limits: RateLimits,
+    /// What it gets of a pool for which other hosts wait, too: so many times what a host with 1 gets.
+    #[serde(default = "share_default")]
+    pub share: u8,
     /// Its labels.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,

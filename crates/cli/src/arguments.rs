@@ -16,6 +16,7 @@ use crate::offload::OffloadCommand;
 use crate::pool_import::RecoveryKeyCommand;
 use crate::pools::{PoolCommand, ThresholdArguments};
 use crate::primitives::PrimitiveArguments;
+use crate::rate_limits::{HostLimitArguments, LimitArguments};
 use crate::schedules::ScheduleCommand;
 use crate::scrubs::ScrubCommand;
 use crate::snapshots::SnapshotCommand;
@@ -234,6 +235,14 @@ pub(crate) enum VolumeCommand {
         #[command(flatten)]
         primitives: PrimitiveArguments,
     },
+    /// Show the rate limits (QoS) of a volume, or change them, whoever uses it. They count at once, also
+    /// for what waits.
+    Limit {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+        #[command(flatten)]
+        limits: LimitArguments,
+    },
     /// Give a volume another name; hosts notice nothing.
     Rename(RenameArguments),
     /// Say which tags (labels) a volume has.
@@ -329,6 +338,13 @@ pub(crate) enum HostCommand {
         name: String,
         #[command(flatten)]
         primitives: PrimitiveArguments,
+    },
+    /// Show the rate limits (QoS) of a host and its share, or change them, on all volumes together. They
+    /// count at once, also for what waits.
+    Limit {
+        name: String,
+        #[command(flatten)]
+        limits: HostLimitArguments,
     },
     /// Say which tags (labels) a host has.
     Tag(TagArguments),

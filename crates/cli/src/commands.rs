@@ -164,6 +164,7 @@ impl Invocation {
             VolumeCommand::Primitives { path, primitives } => {
                 self.volume_primitives(path, primitives)
             }
+            VolumeCommand::Limit { path, limits } => self.volume_limit(path, *limits),
             VolumeCommand::Rename(arguments) => self.rename_volume(arguments),
             VolumeCommand::Tag(arguments) => self.tag_volume(arguments),
             VolumeCommand::Delete { path, confirmation } => {

@@ -23,6 +23,7 @@ mod pool_import;
 mod pools;
 mod primitives;
 mod printable;
+mod rate_limits;
 mod schedules;
 mod scrubs;
 mod snapshots;

@@ -123,6 +123,12 @@ pub const SHARE_BYTES: i64 = 64 << 10;
 /// Cost of a command in its host's share besides its data, in bytes.
 pub const COMMAND_COST: i64 = 4 << 10;
 
+/// Bytes of work that count as one I/O where I/Os are limited; a larger command counts as so many.
+pub const OPERATION_BYTES: u64 = 256 << 10;
+
+/// Commands that limits let go on in one turn of the loop; further ones go on in the next.
+pub const RELEASES_PER_TURN: usize = 1024;
+
 /// Highest cost of one command or request, in bytes of work: twice the longest transfer.
 pub const COST_MAX: u64 = 64 << 20;
 
