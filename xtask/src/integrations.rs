@@ -1,6 +1,7 @@
 //! Integrations with platforms: each one's own checks and test suites, against built binaries.
 
 pub(crate) mod ansible;
+pub(crate) mod cinder;
 
 use std::ffi::OsStr;
 use std::fs;

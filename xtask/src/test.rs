@@ -36,7 +36,7 @@ pub(crate) struct Options {
     /// nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph"])]
     foreign: bool,
-    /// Run the suites of integrations with platforms (Kubernetes, Proxmox VE, Ansible, Terraform), and nothing else.
+    /// Run the suites of integrations with platforms (Kubernetes, Proxmox VE, Ansible, Cinder, Terraform), and nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign"])]
     integrations: bool,
 }
@@ -99,6 +99,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             measure("kubernetes", || integrations::kubernetes(&tested_folder())),
             measure("proxmox", || integrations::proxmox(&tested_folder())),
             measure("ansible", || integrations::ansible::test(&tested_folder())),
+            measure("cinder", || integrations::cinder::test(&tested_folder())),
             measure("terraform", || integrations::terraform(&tested_folder())),
         ]);
     }
