@@ -1,4 +1,4 @@
-//! The Cinder driver: Cinder's compliance tests, life and faults of volumes, cinderlib, each with a gantryd of its own.
+//! The Cinder driver: Cinder's compliance tests, life and faults of volumes, cinderlib, os-brick, cinder-volume, each with a gantryd of its own.
 
 use std::ffi::OsStr;
 use std::path::Path;

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # Copyright the Gantry maintainers
 # SPDX-License-Identifier: Apache-2.0
-"""Suite of the driver: Cinder's compliance tests, life and faults under Cinder 23 and 29, cinderlib, against a real gantryd.
+"""Suite of the driver: Cinder's compliance tests, life and faults under Cinder 23 and 29, cinderlib, os-brick and cinder-volume itself,
+against a real gantryd.
 
 Needs GANTRY_BIN_DIR, the folder with gantryd and gantry, and qemu-io with iSCSI. Makes virtual environments in
 the folder that the first argument names. Further arguments choose parts; all of them when left out.
@@ -85,7 +86,8 @@ def compliance(workshop):
     with open(os.path.join(packages, COMPLIANCE_MODULE), "w", encoding="utf-8") as file:
         file.write(COMPLIANCE_LINE)
     workshop.service.run("-m", "unittest", "cinder.tests.compliance.test_volume_drivers", folder=packages)
-    found = workshop.service.run("-c", "from cinder.interface import util; print(*util.get_volume_drivers())", folder=packages)
+    found = workshop.service.run("-c", "from cinder.tests.compliance import test_volume_drivers as t; print(*t.VOLUME_DRIVERS)",
+                                 folder=packages)
     if "GantryISCSIDriver" not in found.split():
         raise SystemExit("the compliance tests did not find the driver")
 
@@ -99,7 +101,16 @@ def cinderlib(workshop):
     workshop.library.run("-m", "unittest", "test_cinderlib")
 
 
-PARTS = dict(compliance=compliance, driver=driver, cinderlib=cinderlib)
+def brick(workshop):
+    workshop.service.run("green.py", "test_brick")
+
+
+def service(workshop):
+    workshop.service.run("-m", "unittest", "test_service")
+    workshop.service.run("green.py", "test_manager")
+
+
+PARTS = dict(compliance=compliance, driver=driver, cinderlib=cinderlib, brick=brick, service=service)
 
 
 def main():
