@@ -294,9 +294,10 @@ impl Space {
         blocks: u64,
         (length, pinned): (Length, bool),
     ) -> Allocation {
-        let chosen = match pinned {
-            true => Allocation::Full,
-            false => self.allocate_chosen(device, blocks, length),
+        let chosen = if pinned {
+            Allocation::Full
+        } else {
+            self.allocate_chosen(device, blocks, length)
         };
         match chosen {
             Allocation::Full => self.allocate_anywhere(device, blocks, (length, pinned)),
