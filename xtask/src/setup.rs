@@ -173,6 +173,20 @@ pub(crate) fn for_ceph() -> Result<()> {
     provide(&PACKAGES)
 }
 
+/// The same for building and starting container images.
+pub(crate) fn for_containers() -> Result<()> {
+    const PACKAGES: [Package; 3] = [
+        Package {
+            name: "mmdebstrap",
+            sign: Sign::Program("mmdebstrap"),
+            purpose: "the libraries of an image",
+        },
+        Package { name: "umoci", sign: Sign::Program("umoci"), purpose: "its layout" },
+        Package { name: "runc", sign: Sign::Program("runc"), purpose: "starting it in a test" },
+    ];
+    provide(&PACKAGES)
+}
+
 /// The same for the arrays that ours is compared with.
 pub(crate) fn for_arrays() -> Result<()> {
     const PACKAGES: [Package; 1] = [Package {

@@ -10,9 +10,10 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
 use crate::ceph_cluster::Cluster;
+use crate::package::{self, image};
 use crate::process;
 use crate::workspace;
-use crate::{check, disk_space, foreign, integrations, setup, sim, web};
+use crate::{check, disk_space, foreign, integrations, release, setup, sim, web};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -39,6 +40,13 @@ pub(crate) struct Options {
     /// Run the suites of integrations with platforms (Kubernetes, Proxmox VE, Ansible, Cinder, Terraform), and nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign"])]
     integrations: bool,
+    /// Build the release before from git's history, replace it by today's programs under load, and
+    /// nothing else.
+    #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign", "integrations"])]
+    upgrade: bool,
+    /// Build an OCI image of the programs, start it by runc, and nothing else. As root, on Debian.
+    #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign", "integrations", "upgrade"])]
+    container: bool,
 }
 
 /// Black-box tests that mostly wait: for devices that hang, or daemons that open again.
@@ -103,6 +111,24 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             measure("terraform", || integrations::terraform(&tested_folder())),
         ]);
     }
+    if options.upgrade {
+        return summarize(&[
+            measure("setup", setup::run),
+            measure("build", build_for_tests),
+            measure("upgrade", upgrade),
+        ]);
+    }
+    if options.container {
+        return summarize(&[
+            measure("setup", setup::for_containers),
+            measure("build", build_for_tests),
+            measure("container", container),
+        ]);
+    }
+    everything(options)
+}
+
+fn everything(options: &Options) -> Result<()> {
     disk_space::check()?;
     let seconds = options.sim_seconds.to_string();
     let search = ["run", "--seconds", &seconds, "--mirrors", "some"].map(str::to_owned);
@@ -254,6 +280,25 @@ fn foreign_initiators() -> Result<()> {
     let initiators = cargo_test(&targets, &["--ignored", "--test-threads=1"], &variables);
     let reader = ["--lib", "second_reader"].map(str::to_owned);
     initiators.and(cargo_test(&reader, &["--ignored"], &variables))
+}
+
+/// Tests that need an image are ignored elsewhere.
+fn container() -> Result<()> {
+    let (folder, layout) =
+        (tested_folder(), image::build(&package::folder("image")?, &tested_folder())?);
+    let variables: [(&str, &OsStr); 2] =
+        [("GANTRY_BIN_DIR", folder.as_os_str()), ("GANTRY_TEST_IMAGE", layout.as_os_str())];
+    let targets = ["--test", "container"].map(str::to_owned);
+    cargo_test(&targets, &["--ignored", "--test-threads=1", "--nocapture"], &variables)
+}
+
+/// Tests that need the programs of a release are ignored elsewhere.
+fn upgrade() -> Result<()> {
+    let (folder, programs) = (tested_folder(), release::build()?);
+    let variables: [(&str, &OsStr); 2] =
+        [("GANTRY_BIN_DIR", folder.as_os_str()), ("GANTRY_RELEASE_DIR", programs.as_os_str())];
+    let targets = ["--test", "release_upgrade"].map(str::to_owned);
+    cargo_test(&targets, &["--ignored", "--test-threads=1", "--nocapture"], &variables)
 }
 
 fn black_box_of(tests: &[String], options: &[&str]) -> Result<()> {

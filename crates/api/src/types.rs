@@ -166,6 +166,10 @@ pub struct Volume {
     pub size_bytes: u64,
     /// Whether it is thick: all of its space is set aside.
     pub thick: bool,
+    /// `thick` under its name of 0.1.0, for programs that were written for that.
+    #[serde(default)]
+    #[schema(deprecated)]
+    pub reserved: bool,
     /// The blocks that hosts see.
     #[serde(default)]
     pub block_size: BlockSize,

@@ -20,10 +20,14 @@ use crate::rate_limits::{HostLimitArguments, LimitArguments};
 use crate::schedules::ScheduleCommand;
 use crate::scrubs::ScrubCommand;
 use crate::snapshots::SnapshotCommand;
+use crate::support_bundle::SupportBundleArguments;
 use crate::tasks::TaskCommand;
 use crate::top::TopArguments;
 use crate::users::{AuditArguments, TokenCommand, UserCommand};
 use notation::parse_size;
+
+#[cfg(test)]
+mod tests;
 
 /// Administers a Gantry array.
 #[derive(Debug, Parser)]
@@ -132,6 +136,9 @@ pub(crate) enum Object {
     /// The key by which CHAP secrets in pools are read after the data directory is lost.
     #[command(subcommand)]
     RecoveryKey(RecoveryKeyCommand),
+    /// Write what somebody needs who looks for a fault: state, events, statistics, logs and facts of
+    /// this machine in one .tar.gz, without secrets. Works as far as it can when no daemon answers.
+    SupportBundle(SupportBundleArguments),
     /// Print completions for a shell.
     Completions { shell: Shell },
     /// Write the manual pages into a folder.

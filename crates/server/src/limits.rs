@@ -318,6 +318,10 @@ pub const LOG_LINES_MAX: usize = 8192;
 /// Bytes of the lines of the log that wait to be written; further lines are lost and counted.
 pub const LOG_BYTES_MAX: usize = 4 << 20;
 
+/// Bytes of one message for syslog; what is longer is cut off. Receivers take 2,048 at least (RFC 5424
+/// 6.1), and most of them 8 KiB.
+pub const SYSLOG_BYTES_MAX: usize = 8 << 10;
+
 /// Bytes of one line of the log; what is longer is cut off.
 pub const LOG_LINE_BYTES_MAX: usize = 16 << 10;
 

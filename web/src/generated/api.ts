@@ -148,6 +148,8 @@ export interface Chap {
 export interface CloneVolume {
   /** Its name in the same pool. */
   name: string;
+  /** Deprecated: `thick` under its name of 0.1.0, in requests. */
+  reserved?: boolean;
   /**
    * Its labels: keys of 1 to 63 letters, digits, '-', '_', '.', and values of at most 128 characters,
    * none of them a control character; at most 16.
@@ -300,6 +302,8 @@ export interface ConfiguredSchedule {
 export interface ConfiguredShape {
   /** The blocks that hosts see. */
   block_size?: BlockSize;
+  /** Deprecated: `thick` under its name of 0.1.0, in requests. */
+  reserved?: boolean;
   /** Bytes that hosts see. */
   size_bytes: number;
   /** Whether it is thick: all of its space is set aside. */
@@ -431,6 +435,8 @@ export interface CreateVolume {
   name: string;
   /** The pool's name. */
   pool: string;
+  /** Deprecated: `thick` under its name of 0.1.0, in requests. */
+  reserved?: boolean;
   /** Bytes; a multiple of 4,096, at most 64 TiB. */
   size_bytes: number;
   /**
@@ -1835,6 +1841,8 @@ export interface Volume {
   read_only_hosts: string[];
   /** Whether hosts find no way to reserve it. */
   reservations_hidden: boolean;
+  /** `thick` under its name of 0.1.0, for programs that were written for that. */
+  reserved: boolean;
   /**
    * Those of them that other volumes, snapshots or clones may hold too, at most; overwriting
    * them takes new space.

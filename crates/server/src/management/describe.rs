@@ -202,6 +202,7 @@ impl VolumeFacts {
             naa: format!("naa.{}", hexadecimal(&volume.spec.naa)),
             size_bytes: volume.spec.size_bytes,
             thick: volume.spec.thick,
+            reserved: volume.spec.thick,
             block_size: describe_blocks(presentation.blocks),
             reservations_hidden: presentation.reservations_hidden,
             identification: presentation.identification.map(identification::describe),
