@@ -294,11 +294,8 @@ impl Space {
         blocks: u64,
         (length, pinned): (Length, bool),
     ) -> Allocation {
-        let chosen = if pinned {
-            Allocation::Full
-        } else {
-            self.allocate_chosen(device, blocks, length)
-        };
+        let chosen =
+            if pinned { Allocation::Full } else { self.allocate_chosen(device, blocks, length) };
         match chosen {
             Allocation::Full => self.allocate_anywhere(device, blocks, (length, pinned)),
             chosen => chosen,

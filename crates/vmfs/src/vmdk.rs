@@ -110,12 +110,12 @@ impl DiskDescriptor {
     /// # Errors
     /// [`Error::Argument`] for a raw device mapping, whose data is on a device.
     pub(crate) fn data(&self) -> Result<&str> {
-        match self.raw {
-            true => {
-                Err(Error::Argument("a raw device mapping: its data is on the device, not here"))
-            }
-            false => Ok(&self.extent),
+        if self.raw {
+            return Err(Error::Argument(
+                "a raw device mapping: its data is on the device, not here",
+            ));
         }
+        Ok(&self.extent)
     }
 }
 
