@@ -38,7 +38,7 @@ enum Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     /// Behind those that came before.
-    InOrder,
+    Queued,
     /// The same, and no later one may pass it, not even a lock (ORDERED).
     Ordered,
     /// Before those that wait (HEAD OF QUEUE).
@@ -76,7 +76,7 @@ impl Claim {
             command: CommandId(id.0),
             volumes: [Some(*volume), source],
             cost: Cost::of_part(bytes),
-            order: Order::InOrder,
+            order: Order::Queued,
         }
     }
 }
@@ -385,7 +385,7 @@ impl<C> Gate<C> {
         self.counts.waiting += 1;
         match order {
             Order::First => self.turns.push_first(host, session, entry),
-            Order::InOrder | Order::Ordered | Order::Lock => self.turns.push(host, session, entry),
+            Order::Queued | Order::Ordered | Order::Lock => self.turns.push(host, session, entry),
         }
     }
 

@@ -54,7 +54,7 @@ fn a_host_has_limits_and_a_share_and_wrong_ones_change_nothing() {
         SetHostLimits { share: Some(101), ..SetHostLimits::default() },
     ] {
         let kind = refusal(&mut draft, &world, &set_of_host("esx", wrong, "ann"));
-        assert_eq!(kind, ProblemKind::BadRequest, "{wrong:?}");
+        assert_eq!(kind, ProblemKind::InvalidRequest, "{wrong:?}");
     }
     assert_eq!(draft.array, before);
 }

@@ -28,7 +28,7 @@ impl HeldCommand {
             TaskAttribute::HeadOfQueue => Order::First,
             TaskAttribute::Ordered => Order::Ordered,
             TaskAttribute::Simple | TaskAttribute::Aca if decoded.is_lock() => Order::Lock,
-            TaskAttribute::Simple | TaskAttribute::Aca => Order::InOrder,
+            TaskAttribute::Simple | TaskAttribute::Aca => Order::Queued,
         };
         Some(Claim {
             host: self.host,

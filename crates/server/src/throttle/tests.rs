@@ -51,7 +51,7 @@ impl World {
 
     /// Sends so many commands of 4 KiB; returns how many passed.
     fn fill(&mut self, count: usize, host: u64, volume: VolumeId) -> usize {
-        (0..count).filter(|_| self.send(host, volume, 4096, Order::InOrder).1).count()
+        (0..count).filter(|_| self.send(host, volume, 4096, Order::Queued).1).count()
     }
 
     fn pass(&mut self, time: Duration) {
@@ -126,7 +126,7 @@ fn what_is_released_is_exact_however_often_somebody_looks() {
 fn large_commands_are_held_by_bytes_and_what_is_owed_is_paid_first() {
     let mut world = World::new();
     world.throttle.limit_volume(ONE, bytes_per_second(10 << 20));
-    assert!(world.send(1, ONE, 32 << 20, Order::InOrder).1, "it goes, and is owed");
+    assert!(world.send(1, ONE, 32 << 20, Order::Queued).1, "it goes, and is owed");
     world.fill(10, 1, ONE);
     assert!(world.run(3 * SECOND).is_empty());
     assert_eq!(world.run(SECOND).len(), 10);
@@ -136,7 +136,7 @@ fn large_commands_are_held_by_bytes_and_what_is_owed_is_paid_first() {
 fn a_large_command_is_as_many_operations_as_it_has_work() {
     let mut world = World::new();
     world.throttle.limit_volume(ONE, iops(100));
-    assert!(world.send(1, ONE, 20 * OPERATION_BYTES, Order::InOrder).1);
+    assert!(world.send(1, ONE, 20 * OPERATION_BYTES, Order::Queued).1);
     world.fill(1, 1, ONE);
     assert!(world.run(SECOND / 11).is_empty());
     assert_eq!(world.run(SECOND / 50).len(), 1);
@@ -151,7 +151,7 @@ fn both_limits_hold_and_the_narrower_one_counts() {
     assert!((105..=111).contains(&small), "{small}");
     world.throttle.withdraw(None, |_| true);
     world.pass(10 * SECOND);
-    let sent = (0..100).filter(|_| world.send(1, ONE, 64 << 10, Order::InOrder).1).count();
+    let sent = (0..100).filter(|_| world.send(1, ONE, 64 << 10, Order::Queued).1).count();
     let large = sent + world.run(SECOND).len();
     assert!((16..=19).contains(&large), "{large}");
 }
@@ -166,7 +166,7 @@ fn other_volumes_of_the_host_and_other_hosts_go_on() {
     world.throttle.limit_host("host1", iops(10));
     world.fill(100, 1, ONE);
     assert_eq!(world.fill(100, 2, ONE), 100);
-    assert!(!world.send(1, OTHER, 4096, Order::InOrder).1, "the limit is for all its volumes");
+    assert!(!world.send(1, OTHER, 4096, Order::Queued).1, "the limit is for all its volumes");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn hosts_take_turns_at_a_volume() {
     let mut world = World::new();
     world.throttle.limit_volume(ONE, iops(100));
     world.fill(1000, 1, ONE);
-    let (last, _) = world.send(2, ONE, 4096, Order::InOrder);
+    let (last, _) = world.send(2, ONE, 4096, Order::Queued);
     let released = world.run(SECOND / 2);
     assert!(released.contains(&last), "{} went first", released.len());
 }
@@ -212,7 +212,7 @@ fn another_limit_counts_for_what_waits() {
 fn a_debt_stays_in_bytes_when_the_limit_is_another() {
     let mut world = World::new();
     world.throttle.limit_volume(ONE, bytes_per_second(1 << 20));
-    world.send(1, ONE, 32 << 20, Order::InOrder);
+    world.send(1, ONE, 32 << 20, Order::Queued);
     world.fill(1, 1, ONE);
     world.throttle.limit_volume(ONE, bytes_per_second(32 << 20));
     assert_eq!(world.run(SECOND).len(), 1);
@@ -255,7 +255,7 @@ fn commands_of_a_session_stay_in_order_and_no_lock_passes_an_ordered_one() {
     let mut world = World::new();
     world.throttle.limit_volume(ONE, iops(100));
     world.fill(10, 1, ONE);
-    let first = world.send(1, ONE, 4096, Order::InOrder).0;
+    let first = world.send(1, ONE, 4096, Order::Queued).0;
     let ordered = world.send(1, ONE, 4096, Order::Ordered).0;
     let (lock, passed) = world.send(1, ONE, 1024, Order::Lock);
     assert!(!passed);
@@ -309,6 +309,6 @@ fn one_turn_lets_a_bounded_number_go_on() {
     assert_eq!(world.throttle.release().len(), RELEASES_PER_TURN);
     assert!(world.throttle.due().is_some_and(|due| due <= world.now));
     // What comes meanwhile waits behind the others.
-    assert!(!world.send(1, ONE, 4096, Order::InOrder).1);
+    assert!(!world.send(1, ONE, 4096, Order::Queued).1);
     assert_eq!(world.run(Duration::ZERO).len(), 2 * RELEASES_PER_TURN);
 }
