@@ -1,5 +1,7 @@
 //! One allocation group: counters that always stay in memory, and space maps that may be evicted.
 
+use std::ops::RangeInclusive;
+
 use crate::address::GroupBlock;
 use crate::layout::{COUNT_PAGES, COUNTS_PER_PAGE, GROUP_BLOCKS, GROUP_HEAD};
 
@@ -260,16 +262,15 @@ pub(super) fn find_run(
     None
 }
 
-/// The first run of at most `wanted` clear bits from place `from` on that has at least `least`.
+/// The first run of clear bits from place `from` on that has as many blocks as are `wanted`.
 pub(super) fn find_long_run(
     busy: &[u64; WORDS],
     mut from: GroupBlock,
-    wanted: u64,
-    least: u64,
+    wanted: &RangeInclusive<u64>,
 ) -> Option<(GroupBlock, u64)> {
     loop {
-        let (place, blocks) = find_run(busy, from, wanted)?;
-        if blocks >= least {
+        let (place, blocks) = find_run(busy, from, *wanted.end())?;
+        if blocks >= *wanted.start() {
             return Some((place, blocks));
         }
         from = place + blocks;

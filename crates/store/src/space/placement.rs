@@ -10,6 +10,7 @@
 //! was written in order can be read in order.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 
 use super::group::{AllocationGroup, find_long_run, find_run};
 use super::{Allocation, AllocationGroupId, Space};
@@ -106,7 +107,7 @@ impl Space {
     ) -> Allocation {
         let least = blocks.min(LONG_BLOCKS);
         for search in 0..=SEARCHES_MAX {
-            let allocation = self.allocate_at_cursor(device, (blocks, least), length);
+            let allocation = self.allocate_at_cursor(device, &(least..=blocks), length);
             if allocation != Allocation::Full {
                 return allocation;
             }
@@ -123,7 +124,7 @@ impl Space {
     fn allocate_at_cursor(
         &mut self,
         device: DeviceNumber,
-        (blocks, least): (u64, u64),
+        wanted: &RangeInclusive<u64>,
         length: Length,
     ) -> Allocation {
         let space = &mut self.devices[device.index()];
@@ -138,7 +139,7 @@ impl Space {
             return Allocation::Load(id);
         };
         body.recent = true;
-        let Some((place, blocks)) = find_long_run(&body.busy, cursor.place, blocks, least) else {
+        let Some((place, blocks)) = find_long_run(&body.busy, cursor.place, wanted) else {
             return Allocation::Full;
         };
         cursor.place = place + blocks;
