@@ -37,7 +37,7 @@ pub(crate) struct Options {
     /// nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph"])]
     foreign: bool,
-    /// Run the suites of integrations with platforms (Kubernetes, Proxmox VE, Ansible, Cinder, Terraform), and nothing else.
+    /// Run the suites of integrations with platforms (Kubernetes, Proxmox VE, Ansible, Cinder, Terraform, Forklift), and nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign"])]
     integrations: bool,
     /// Build the release before from git's history, replace it by today's programs under load, and
@@ -109,6 +109,8 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             measure("ansible", || integrations::ansible::test(&tested_folder())),
             measure("cinder", || integrations::cinder::test(&tested_folder())),
             measure("terraform", || integrations::terraform(&tested_folder())),
+            measure("forklift", || integrations::forklift::test(&tested_folder())),
+            measure("conformance", || integrations::conformance::test(&tested_folder())),
         ]);
     }
     if options.upgrade {
