@@ -91,11 +91,13 @@ pub enum PlantedBug {
     ComparedByCount,
     /// Blocks that became holes are not told when snapshots are compared.
     ComparedWithoutHoles,
+    /// Whether a range is holes already is judged by its first block.
+    HoleByFirstBlock,
 }
 
 impl PlantedBug {
     /// Every one, in the order in which they are hunted.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 44] = [
         Self::FreedReusableAtOnce,
         Self::NoTailVerification,
         Self::SpaceMapInPlace,
@@ -139,6 +141,7 @@ impl PlantedBug {
         Self::BitmapNotEnlarged,
         Self::ComparedByCount,
         Self::ComparedWithoutHoles,
+        Self::HoleByFirstBlock,
     ];
 
     /// Whether it is a mistake about the copies of a mirror.

@@ -66,6 +66,32 @@ func TestManifestsAreTheChart(t *testing.T) {
 	}
 }
 
+// TestZones looks for what the parts of a cluster change: the controller's list, a DaemonSet for each, and
+// volumes that wait for a pod.
+func TestZones(t *testing.T) {
+	rendered := render(t, func(values map[string]any) {
+		values["pool"] = "p"
+		values["zones"] = []any{
+			map[string]any{"name": "a", "portals": "192.0.2.1:3260,192.0.2.2:3260", "nodeSelector": map[string]any{"example.org/rack": "1"}},
+			map[string]any{"name": "b", "portals": "192.0.2.3:3260", "nodeSelector": map[string]any{"example.org/rack": "2"}},
+		}
+	})
+	for file, wanted := range map[string][]string{
+		"controller.yaml": {"--zones=a=192.0.2.1:3260,192.0.2.2:3260;b=192.0.2.3:3260\n"},
+		"driver.yaml":     {"WaitForFirstConsumer"},
+		"node.yaml": {
+			"name: gantry-csi-node-a\n", "--zone=a\n", "example.org/rack: \"1\"\n", "\n---\n",
+			"name: gantry-csi-node-b\n", "--zone=b\n", "example.org/rack: \"2\"\n",
+		},
+	} {
+		for _, text := range wanted {
+			if !strings.Contains(rendered[file], text) {
+				t.Errorf("%s has no %q:\n%s", file, text, rendered[file])
+			}
+		}
+	}
+}
+
 // TestManifestsAreYAML reads every document, with all options on and with none.
 func TestManifestsAreYAML(t *testing.T) {
 	all := func(values map[string]any) {
@@ -73,8 +99,15 @@ func TestManifestsAreYAML(t *testing.T) {
 		metadata := values["snapshotMetadata"].(map[string]any)
 		metadata["tlsSecret"], metadata["caCert"] = "gantry-csi-snapshot-metadata", "LS0tLS0K"
 	}
+	zones := func(values map[string]any) {
+		values["pool"] = "p"
+		values["zones"] = []any{
+			map[string]any{"name": "a", "portals": "192.0.2.1:3260,192.0.2.2:3260", "nodeSelector": map[string]any{"topology.kubernetes.io/zone": "a"}},
+			map[string]any{"name": "b", "portals": "192.0.2.3:3260", "nodeSelector": map[string]any{"topology.kubernetes.io/zone": "b"}},
+		}
+	}
 	kinds := map[string]int{}
-	for _, change := range []func(map[string]any){all, func(map[string]any) {}} {
+	for _, change := range []func(map[string]any){all, func(map[string]any) {}, zones} {
 		for name, text := range render(t, change) {
 			decoder := yaml.NewDecoder(strings.NewReader(text))
 			for {

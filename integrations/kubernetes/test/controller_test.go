@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +22,7 @@ import (
 	"gantry.io/go/arraytest"
 	"gantry.io/kubernetes-csi/internal/chapkeys"
 	"gantry.io/kubernetes-csi/internal/controller"
+	"gantry.io/kubernetes-csi/internal/zones"
 	"gantry.io/kubernetes-csi/test/iscsitest"
 )
 
@@ -78,6 +81,7 @@ func TestController(t *testing.T) {
 		"the same name with other parameters is refused":      otherParameters,
 		"long and strange names are kept apart":               strangeNames,
 		"what an interrupted call left is completed":          interrupted,
+		"what is made has its tags from the first moment":     oneRequest,
 		"what the driver did not make is not deleted":         foreignVolumes,
 		"a renamed volume stays the same":                     renamed,
 		"a volume for one node is not given to two":           oneNode,
@@ -85,9 +89,40 @@ func TestController(t *testing.T) {
 		"a dead node is fenced":                               fenced,
 		"snapshots of a group are of one moment":              groups,
 		"thick volumes that do not fit are refused as full":   full,
+		"zones say who reaches the array, and over what":      inZones,
+		"limits of classes are set and changed":               limits,
 		"tokens that are wrong are said to be, and not shown": wrongTokens,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, array) })
+	}
+}
+
+// inZones asks for volumes and capacity from zones that reach the array and from others.
+func inZones(t *testing.T, array *arraytest.Array) {
+	parts, err := zones.Parse(driverName, "a=192.0.2.1:3260,192.0.2.2:3260;b=192.0.2.3:3260")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, ctx := controller.New(array.Client(), controller.Options{Zones: parts}), context.Background()
+	in := func(zone string) *csi.Topology { return zones.Segment(zones.Key(driverName), zone) }
+	request := newVolume("pvc-in-a-zone", 16<<20)
+	request.AccessibilityRequirements = &csi.TopologyRequirement{Requisite: []*csi.Topology{in("c")}}
+	_, err = server.CreateVolume(ctx, request)
+	wantCode(t, err, codes.ResourceExhausted)
+	request.AccessibilityRequirements.Requisite = append(request.AccessibilityRequirements.Requisite, in("b"))
+	answer, err := server.CreateVolume(ctx, request)
+	if err != nil || len(answer.GetVolume().GetAccessibleTopology()) != 2 {
+		t.Fatalf("%v: %v", answer, err)
+	}
+	published := mustPublish(t, server, answer.GetVolume().GetVolumeId(), nodeName)
+	if published["portals.a"] != "192.0.2.1:3260,192.0.2.2:3260" || published["portals.b"] != "192.0.2.3:3260" {
+		t.Errorf("%v", published)
+	}
+	for zone, free := range map[string]bool{"a": true, "c": false} {
+		capacity, err := server.GetCapacity(ctx, &csi.GetCapacityRequest{AccessibleTopology: in(zone)})
+		if err != nil || (capacity.GetAvailableCapacity() > 0) != free {
+			t.Errorf("zone %s: %v %v", zone, capacity, err)
+		}
 	}
 }
 
@@ -153,31 +188,80 @@ func strangeNames(t *testing.T, array *arraytest.Array) {
 	wantCode(t, err, codes.InvalidArgument)
 }
 
-// interrupted makes what a driver leaves that was killed between the two steps of a call.
+// interrupted makes what a driver leaves that was killed between two steps of a call: a volume with its
+// tags that has yet to grow, or to get its mutable parameters.
 func interrupted(t *testing.T, array *arraytest.Array) {
 	server, ctx := controller.New(array.Client(), controller.Options{}), context.Background()
-	array.Run("volume", "create", "p/pvc-cut", "--size", "16M")
 	id := mustCreate(t, server, newVolume("pvc-cut", 16<<20))
-	array.Run("volume", "clone", "p/pvc-cut", "pvc-cut-clone")
+	source := arrayclient.Ref{Pool: "p", Name: "pvc-cut"}
+	unfinished := map[string]string{"csi.name": "pvc-cut-clone", "csi.source": id, "csi.unfinished": "true"}
+	if _, err := array.Client().CloneVolume(ctx, source, arrayclient.NewClone{Name: "pvc-cut-clone", Tags: unfinished}); err != nil {
+		t.Fatal(err)
+	}
 	request := newVolume("pvc-cut-clone", 32<<20)
 	request.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
 		Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: id}}}
+	request.MutableParameters = map[string]string{"softPercent": "50"}
 	answer, err := server.CreateVolume(ctx, request)
 	if err != nil || answer.GetVolume().GetCapacityBytes() != 32<<20 {
 		t.Errorf("an unfinished clone: %v %v", answer, err)
 	}
-	array.Run("snapshot", "create", "p/pvc-cut", "snap-cut")
-	snapshot, err := server.CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: "cut", SourceVolumeId: id})
-	if err != nil || snapshot.GetSnapshot().GetSourceVolumeId() != id {
-		t.Errorf("an unfinished snapshot: %v %v", snapshot, err)
+	clone, _, err := array.Client().ShowVolume(ctx, arrayclient.Ref{Pool: "p", Name: "pvc-cut-clone"})
+	if err != nil || clone.Tags["csi.unfinished"] != "" || clone.Tags["csi.source"] != id || clone.Thresholds.SoftPercent != 50 {
+		t.Errorf("the clone is not what was wanted: %+v %v", clone, err)
 	}
-	array.Run("volume", "create", "p/pvc-used", "--size", "16M")
-	array.Run("volume", "map", "p/pvc-used", "--host", "any")
-	_, err = server.CreateVolume(ctx, newVolume("pvc-used", 16<<20))
+	request.CapacityRange.RequiredBytes = 64 << 20
+	_, err = server.CreateVolume(ctx, request)
 	wantCode(t, err, codes.AlreadyExists)
-	array.Run("snapshot", "create", "p/pvc-used", "pvc-snapshot")
-	_, err = server.CreateVolume(ctx, newVolume("pvc-snapshot", 16<<20))
+	array.Run("volume", "create", "p/pvc-foreign", "--size", "16M")
+	_, err = server.CreateVolume(ctx, newVolume("pvc-foreign", 16<<20))
 	wantCode(t, err, codes.AlreadyExists)
+	array.Run("snapshot", "create", "p/pvc-cut", "snap-foreign")
+	_, err = server.CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: "foreign", SourceVolumeId: id})
+	wantCode(t, err, codes.AlreadyExists)
+}
+
+// oneRequest counts what the array is asked for a volume, a clone, a snapshot and a group of snapshots:
+// each is made by one request that changes something, with its tags.
+func oneRequest(t *testing.T, array *arraytest.Array) {
+	var changes []string
+	back, err := url.Parse(array.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(back)
+	counting := httptest.NewServer(http.HandlerFunc(func(writer http.ResponseWriter, request *http.Request) {
+		if request.Method != http.MethodGet {
+			changes = append(changes, request.Method+" "+request.URL.Path)
+		}
+		proxy.ServeHTTP(writer, request)
+	}))
+	defer counting.Close()
+	client, err := arrayclient.New(arrayclient.Options{URL: counting.URL, TokenFile: array.TokenFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, ctx := controller.New(client, controller.Options{}), context.Background()
+	id := mustCreate(t, server, newVolume("pvc-at-once", 16<<20))
+	request := newVolume("pvc-at-once-too", 16<<20)
+	request.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{
+		Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: id}}}
+	mustCreate(t, server, request)
+	if _, err := server.CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: "at-once", SourceVolumeId: id}); err != nil {
+		t.Fatal(err)
+	}
+	group := &csi.CreateVolumeGroupSnapshotRequest{Name: "all-at-once", SourceVolumeIds: []string{id}}
+	if _, err := server.CreateVolumeGroupSnapshot(ctx, group); err != nil {
+		t.Fatal(err)
+	}
+	wanted := []string{"POST /v1/volumes", "POST /v1/volumes/p/pvc-at-once/clones", "POST /v1/snapshots", "POST /v1/snapshots"}
+	if !slices.Equal(changes, wanted) {
+		t.Errorf("the array was asked for %v", changes)
+	}
+	tagged, _, err := array.Client().ListSnapshots(ctx, url.Values{"tag": {"csi.source:" + id}}, 0, "")
+	if err != nil || len(tagged) != 2 {
+		t.Errorf("%d snapshots have their source: %v", len(tagged), err)
+	}
 }
 
 func foreignVolumes(t *testing.T, array *arraytest.Array) {

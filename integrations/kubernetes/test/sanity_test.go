@@ -18,15 +18,19 @@ import (
 	"gantry.io/kubernetes-csi/internal/fakenode"
 	"gantry.io/kubernetes-csi/internal/node"
 	"gantry.io/kubernetes-csi/internal/service"
+	"gantry.io/kubernetes-csi/internal/zones"
 )
 
-const nodeName = "iqn.2004-10.com.ubuntu:01:csi-sanity"
+const (
+	driverName = "csi.gantry.io"
+	nodeName   = "iqn.2004-10.com.ubuntu:01:csi-sanity"
+)
 
 // skips are the specs that do not apply, by the end of their full text, with the reason. Any other skip
 // is a failure.
 var skips = map[string]string{
 	"ControllerPublishVolume should fail when publishing more volumes than the node max attach limit":                    "the limit is the scheduler's; the array's own is 16,384 LUN numbers of a host",
-	"should succeed when creating a snapshot with accessibility requirements":                                            "no topology: every node reaches every pool over the same portals",
+	"should succeed when creating a snapshot with accessibility requirements":                                            "a snapshot lies in its volume's pool; what is restored from it has the array's zones",
 	"NodeGetVolumeHealth should return health for a valid volume":                                                        "the controller tells the health of volumes, and its spec is run",
 	"NodeGetVolumeHealth should fail when no volume id is provided":                                                      "the controller tells the health of volumes, and its spec is run",
 	"NodeGetStorageHealth should return appropriate response":                                                            "a node has no storage of its own",
@@ -48,10 +52,14 @@ func reasonFor(spec string) string {
 func TestSanity(t *testing.T) {
 	array := arraytest.Start(t, "8G")
 	machine := fakenode.New(nodeName)
+	parts, err := zones.Parse(driverName, "near="+array.Portal+";far=192.0.2.1:3260")
+	if err != nil {
+		t.Fatal(err)
+	}
 	socket := serve(t, service.Plugin{
-		Name: "csi.gantry.io", Version: "0.1.0",
-		Controller: controller.New(array.Client(), controller.Options{}),
-		Node:       node.New(machine, machine, node.Options{VolumesMax: 8}),
+		Name: driverName, Version: "0.1.0",
+		Controller: controller.New(array.Client(), controller.Options{Zones: parts}),
+		Node:       node.New(machine, machine, node.Options{VolumesMax: 8, Zone: "near", ZoneKey: zones.Key(driverName)}),
 	})
 	folder := t.TempDir()
 	for _, access := range []string{"mount", "block"} {
@@ -62,7 +70,7 @@ func TestSanity(t *testing.T) {
 		config.TestVolumeSize = 64 << 20
 		config.TestVolumeExpandSize = 128 << 20
 		config.TestVolumeParameters = map[string]string{"pool": "p"}
-		config.TestVolumeMutableParameters = map[string]string{"softPercent": "60", "hardPercent": "80"}
+		config.TestVolumeMutableParameters = map[string]string{"softPercent": "60", "hardPercent": "80", "iops": "5000", "bandwidth": "200Mi"}
 		config.TestVolumeAccessType = access
 		context := sanity.GinkgoTest(&config)
 		defer context.Finalize()

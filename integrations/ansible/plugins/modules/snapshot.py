@@ -94,7 +94,8 @@ class Snapshot(Resource):
         return wanted
 
     def create(self):
-        body = dict(pool=self.params["pool"], snapshots=[dict(name=self.params["name"], volume=self.params["volume"])])
+        snapshot = dict(name=self.params["name"], volume=self.params["volume"], **self.given(tags=self.tags()))
+        body = dict(pool=self.params["pool"], snapshots=[snapshot])
         body.update(self.given(locked_until=self.params["locked_until"]))
         self.array.request("POST", ("snapshots",), body)
 

@@ -195,11 +195,11 @@ class Volume(Resource):
 
     def create(self):
         if self.params["source"] is not None:
-            body = dict(name=self.params["name"], **self.given(thick=self.params["thick"]))
+            body = dict(name=self.params["name"], **self.given(thick=self.params["thick"], tags=self.tags()))
             self.array.request("POST", ("volumes", self.params["pool"], self.params["source"], "clones"), body)
             return
         body = dict(pool=self.params["pool"], name=self.params["name"], size_bytes=parse_size(self.params["size"]))
-        body.update(self.given(block_size=self.params["block_size"], thick=self.params["thick"]))
+        body.update(self.given(block_size=self.params["block_size"], thick=self.params["thick"], tags=self.tags()))
         self.array.request("POST", ("volumes",), body)
 
     def change(self, name, found, etag):

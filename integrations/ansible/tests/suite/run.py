@@ -91,8 +91,8 @@ def integration(workshop):
             operator_token=daemon.token("operator"),
             admin_token=daemon.token("admin"),
             viewer_token=daemon.token("viewer"),
-            # Locked snapshots last a few minutes at most: the pool is thrown away with them.
-            lock_until=int(time.time()) + 600,
+            # Longer than the busiest machine takes: the pool is thrown away with its locked snapshot.
+            lock_until=int(time.time()) + 6 * 3600,
         )
         with open(config, "w", encoding="utf-8") as file:
             file.writelines("%s: %s\n" % (name, quoted(value)) for name, value in sorted(values.items()))

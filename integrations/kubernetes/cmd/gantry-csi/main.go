@@ -20,6 +20,7 @@ import (
 	"gantry.io/kubernetes-csi/internal/initiator"
 	"gantry.io/kubernetes-csi/internal/node"
 	"gantry.io/kubernetes-csi/internal/service"
+	"gantry.io/kubernetes-csi/internal/zones"
 )
 
 // version is set when the program is linked.
@@ -29,6 +30,7 @@ type options struct {
 	endpoint, mode, driverName  string
 	array                       array.Options
 	portals, chapKeys, hostRoot string
+	zones, zone                 string
 	volumesMax                  int64
 	verbose, showVersion        bool
 }
@@ -43,6 +45,8 @@ func parse() options {
 	flag.StringVar(&o.array.TokenFile, "token-file", "/etc/gantry/token", "controller: file with a token of the role operator")
 	flag.StringVar(&o.portals, "portals", "", "controller: portals that nodes log in to, IP:PORT,..., instead of those that the array tells")
 	flag.StringVar(&o.chapKeys, "chap-keys", "", "folder with keys of at least 32 bytes from which each node's CHAP account is derived; none for no CHAP")
+	flag.StringVar(&o.zones, "zones", "", "controller: parts of the cluster with the portals that their nodes reach, NAME=IP:PORT,...;NAME=...; none if every node reaches all")
+	flag.StringVar(&o.zone, "zone", "", "node: the part of the cluster that it is in, one of the controller's --zones")
 	flag.StringVar(&o.hostRoot, "host-root", "", "node: where the machine's root is mounted, whose iscsiadm and multipath are used")
 	flag.Int64Var(&o.volumesMax, "volumes-max", 0, "node: volumes that it takes; 0 for no limit")
 	flag.BoolVar(&o.verbose, "verbose", false, "log every call, not only those that fail")
@@ -79,11 +83,22 @@ func run(ctx context.Context, o options) error {
 			return err
 		}
 		settings := controller.Options{Portals: split(o.portals)}
+		if settings.Zones, err = zones.Parse(o.driverName, o.zones); err != nil {
+			return fmt.Errorf("--zones: %w", err)
+		}
+		if settings.Zones.Exist() && len(settings.Portals) > 0 {
+			return errors.New("--portals and --zones: the portals of zones are said with them")
+		}
 		if o.chapKeys != "" {
 			settings.ChapKeys = chapkeys.Folder(o.chapKeys)
 		}
 		plugin.Controller = controller.New(client, settings)
 	case "node":
+		if o.zone != "" {
+			if err := zones.CheckName(o.zone); err != nil {
+				return fmt.Errorf("--zone: %w", err)
+			}
+		}
 		machine := initiator.Machine{}
 		if o.hostRoot != "" {
 			machine.Prefix = []string{"chroot", o.hostRoot}
@@ -92,7 +107,9 @@ func run(ctx context.Context, o options) error {
 		if o.chapKeys != "" {
 			accounts = chapkeys.Folder(o.chapKeys)
 		}
-		plugin.Node = node.New(initiator.New(machine, accounts), filesystem.New(), node.Options{VolumesMax: o.volumesMax})
+		plugin.Node = node.New(initiator.New(machine, accounts), filesystem.New(), node.Options{
+			VolumesMax: o.volumesMax, Zone: o.zone, ZoneKey: zones.Key(o.driverName),
+		})
 	default:
 		return errors.New("--mode: say controller or node")
 	}

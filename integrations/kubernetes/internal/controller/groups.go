@@ -49,13 +49,13 @@ func (s *Server) CreateVolumeGroupSnapshot(ctx context.Context, request *csi.Cre
 		return nil, grpcError(err)
 	}
 	if len(members) == 0 {
-		members, err = s.takeGroup(ctx, group, sources)
+		members, err = s.takeGroup(ctx, request.GetName(), group, sources)
 		if err != nil {
 			return nil, grpcError(err)
 		}
 	}
-	if err := s.completeGroup(ctx, request.GetName(), group, sources, members); err != nil {
-		return nil, grpcError(err)
+	if err := checkGroup(request.GetName(), group, sources, members); err != nil {
+		return nil, err
 	}
 	return &csi.CreateVolumeGroupSnapshotResponse{GroupSnapshot: describeGroup(group, members)}, nil
 }
@@ -65,7 +65,7 @@ func (s *Server) groupMembers(ctx context.Context, group string) ([]array.Snapsh
 	return members, err
 }
 
-func (s *Server) takeGroup(ctx context.Context, group string, sources []string) ([]array.Snapshot, error) {
+func (s *Server) takeGroup(ctx context.Context, name, group string, sources []string) ([]array.Snapshot, error) {
 	pool := ""
 	snapshots := make([]array.NewSnapshot, 0, len(sources))
 	for _, id := range sources {
@@ -78,7 +78,9 @@ func (s *Server) takeGroup(ctx context.Context, group string, sources []string) 
 				"the volumes lie in pools '%s' and '%s': only volumes of one pool have snapshots of one moment", pool, volume.Pool)
 		}
 		pool = volume.Pool
-		snapshots = append(snapshots, array.NewSnapshot{Volume: volume.Name, Name: memberName(group, id)})
+		snapshots = append(snapshots, array.NewSnapshot{
+			Volume: volume.Name, Name: memberName(group, id), Tags: snapshotTags(name, id),
+		})
 	}
 	made, err := s.array.CreateSnapshots(ctx, pool, snapshots)
 	if array.IsProblem(err, "name-taken") {
@@ -87,26 +89,18 @@ func (s *Server) takeGroup(ctx context.Context, group string, sources []string) 
 	return made, err
 }
 
-// completeGroup compares the members with the wanted volumes, and marks those that are not marked yet.
-func (s *Server) completeGroup(ctx context.Context, name, group string, sources []string, members []array.Snapshot) error {
-	sourceOf := make(map[string]string, len(sources))
+// checkGroup compares the members of a group with the wanted volumes (ALREADY_EXISTS).
+func checkGroup(name, group string, sources []string, members []array.Snapshot) error {
+	names := make(map[string]bool, len(sources))
 	for _, id := range sources {
-		sourceOf[memberName(group, id)] = id
+		names[memberName(group, id)] = true
 	}
 	if len(members) != len(sources) {
 		return status.Errorf(codes.AlreadyExists, "there is a group of this name already, of %d volumes", len(members))
 	}
 	for index := range members {
-		member := &members[index]
-		source, wanted := sourceOf[member.Name]
-		if !wanted || (member.Tags[tagName] != "" && member.Tags[tagName] != name) {
+		if member := &members[index]; !names[member.Name] || member.Tags[tagName] != name {
 			return status.Error(codes.AlreadyExists, "there is a group of this name already, of other volumes")
-		}
-		if member.Tags[tagName] == name {
-			continue
-		}
-		if err := s.markSnapshot(ctx, member, name, source); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -71,7 +71,7 @@ func (s *Server) ListVolumes(ctx context.Context, request *csi.ListVolumesReques
 	for index := range volumes {
 		volume := &volumes[index]
 		response.Entries = append(response.Entries, &csi.ListVolumesResponse_Entry{
-			Volume: describeVolume(volume, nil),
+			Volume: s.describeVolume(volume, nil),
 			Status: &csi.ListVolumesResponse_VolumeStatus{PublishedNodeIds: publishedNodes(volume, nodes)},
 		})
 	}
@@ -110,19 +110,22 @@ func (s *Server) ControllerGetVolume(ctx context.Context, request *csi.Controlle
 		return nil, err
 	}
 	return &csi.ControllerGetVolumeResponse{
-		Volume: describeVolume(volume, nil),
+		Volume: s.describeVolume(volume, nil),
 		Status: &csi.ControllerGetVolumeResponse_VolumeStatus{PublishedNodeIds: publishedNodes(volume, nodes)},
 	}, nil
 }
 
-// GetCapacity tells the free space of the pools that a storage class means, in bytes. Thin volumes may
-// be larger than that, up to 64 TiB.
+// GetCapacity tells the free space of the pools that a storage class means, in bytes; none for a zone that
+// does not reach the array. Thin volumes may be larger than that, up to 64 TiB.
 func (s *Server) GetCapacity(ctx context.Context, request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
 	placement, err := parsePlacement(request.GetParameters())
 	if err != nil {
 		return nil, err
 	}
 	if capabilities := request.GetVolumeCapabilities(); len(capabilities) > 0 && checkCapabilities(capabilities) != nil {
+		return &csi.GetCapacityResponse{}, nil
+	}
+	if topology := request.GetAccessibleTopology(); topology != nil && !s.options.Zones.Reaches(topology) {
 		return &csi.GetCapacityResponse{}, nil
 	}
 	pools, err := s.array.ListPools(ctx)

@@ -203,7 +203,7 @@ func (s *Server) describePublication(ctx context.Context, volume *array.Volume, 
 	if s.options.ChapKeys != nil {
 		key = host.Tags[tagChapKey]
 	}
-	return publication.Publication{Target: target, Portals: portals, LUN: lun, NAA: volume.NAA, ChapKey: key}, nil
+	return publication.Publication{Target: target, Portals: portals, Zones: s.options.Zones.Portals(), LUN: lun, NAA: volume.NAA, ChapKey: key}, nil
 }
 
 func (s *Server) targetName(ctx context.Context) (string, error) {
@@ -221,6 +221,9 @@ func (s *Server) targetName(ctx context.Context) (string, error) {
 func (s *Server) portals(ctx context.Context) ([]string, error) {
 	if len(s.options.Portals) > 0 {
 		return s.options.Portals, nil
+	}
+	if s.HasZones() {
+		return s.options.Zones.All(), nil
 	}
 	all, err := s.array.ListPortals(ctx)
 	if err != nil {

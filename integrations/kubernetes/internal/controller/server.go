@@ -3,8 +3,8 @@
 // instances may run, and be killed, at any time.
 //
 // Identifiers of volumes and snapshots are NAA identifiers, which the array never gives twice; a volume
-// that was renamed on the array stays the same volume. The tag 'csi.name' holds the CSI name; it is
-// written last, so that what has it was made completely, and marks what the driver may delete.
+// that was renamed on the array stays the same volume. The tag 'csi.name' holds the CSI name from the first
+// moment on, and marks what the driver may delete; 'csi.unfinished' says that a call has still to change it.
 package controller
 
 import (
@@ -18,6 +18,7 @@ import (
 
 	"gantry.io/go/array"
 	"gantry.io/kubernetes-csi/internal/keylock"
+	"gantry.io/kubernetes-csi/internal/zones"
 )
 
 const (
@@ -25,6 +26,8 @@ const (
 	tagName = "csi.name"
 	// tagSource holds the NAA identifier of what a volume or snapshot was made from.
 	tagSource = "csi.source"
+	// tagUnfinished is on a volume that has yet to grow or to get its mutable parameters; it goes last.
+	tagUnfinished = "csi.unfinished"
 	// tagChapKey of a host holds the name of the key from which its CHAP secret was derived.
 	tagChapKey = "csi.chap-key"
 
@@ -40,6 +43,8 @@ const (
 type Options struct {
 	// Portals that nodes log in to (IP:PORT) instead of those that the array tells; empty for those.
 	Portals []string
+	// Zones are the parts of the cluster and the portals that each reaches; none if every node reaches all.
+	Zones zones.Zones
 	// ChapKeys derives the CHAP accounts of nodes; nil for none.
 	ChapKeys ChapKeys
 }
@@ -233,6 +238,9 @@ func (s *Server) ControllerGetCapabilities(context.Context, *csi.ControllerGetCa
 	}
 	return &csi.ControllerGetCapabilitiesResponse{Capabilities: capabilities}, nil
 }
+
+// HasZones says whether volumes are not accessible from everywhere.
+func (s *Server) HasZones() bool { return s.options.Zones.Exist() }
 
 // Probe says whether the array answers and takes the token.
 func (s *Server) Probe(ctx context.Context) error {

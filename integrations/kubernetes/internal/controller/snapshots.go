@@ -68,13 +68,7 @@ func (s *Server) findOrTake(ctx context.Context, name, sourceID string) (*array.
 		if err != nil {
 			return nil, err
 		}
-		snapshot := leftover(found, source)
-		if snapshot == nil {
-			snapshot, err = s.take(ctx, source, snapshotName(name))
-		}
-		if err == nil {
-			err = s.markSnapshot(ctx, snapshot, name, source.NAA)
-		}
+		snapshot, err := s.take(ctx, source, name)
 		if err == nil {
 			return snapshot, nil
 		}
@@ -89,7 +83,7 @@ func (s *Server) findOrTake(ctx context.Context, name, sourceID string) (*array.
 	return nil, s.giveUp(ctx, pool, snapshotName(name), last)
 }
 
-// checkSnapshot returns a complete snapshot of the wanted name if it is of the wanted volume.
+// checkSnapshot returns a snapshot of the wanted name if it is of the wanted volume.
 func checkSnapshot(snapshot *array.Snapshot, name, sourceID string) (*array.Snapshot, error) {
 	if snapshot.Tags[tagName] != name || snapshot.Tags[tagSource] != sourceID {
 		return nil, status.Errorf(codes.AlreadyExists, "there is a snapshot %s already, of another volume or name", snapshot.Ref())
@@ -97,19 +91,14 @@ func checkSnapshot(snapshot *array.Snapshot, name, sourceID string) (*array.Snap
 	return snapshot, nil
 }
 
-// leftover is the snapshot that an interrupted call took of the source, if there is one.
-func leftover(found []array.Snapshot, source *array.Volume) *array.Snapshot {
-	for index := range found {
-		snapshot := &found[index]
-		if snapshot.Pool == source.Pool && snapshot.Volume != nil && *snapshot.Volume == source.Name {
-			return snapshot
-		}
-	}
-	return nil
+// snapshotTags are those of a snapshot of a volume from its first moment.
+func snapshotTags(name, source string) map[string]string {
+	return map[string]string{tagName: name, tagSource: source}
 }
 
 func (s *Server) take(ctx context.Context, source *array.Volume, name string) (*array.Snapshot, error) {
-	made, err := s.array.CreateSnapshots(ctx, source.Pool, []array.NewSnapshot{{Volume: source.Name, Name: name}})
+	wanted := array.NewSnapshot{Volume: source.Name, Name: snapshotName(name), Tags: snapshotTags(name, source.NAA)}
+	made, err := s.array.CreateSnapshots(ctx, source.Pool, []array.NewSnapshot{wanted})
 	if err != nil {
 		return nil, err
 	}
@@ -117,21 +106,6 @@ func (s *Server) take(ctx context.Context, source *array.Volume, name string) (*
 		return nil, status.Errorf(codes.Internal, "the array answered %d snapshots instead of one", len(made))
 	}
 	return &made[0], nil
-}
-
-// markSnapshot writes the tags, which say that the snapshot is complete.
-func (s *Server) markSnapshot(ctx context.Context, snapshot *array.Snapshot, name, source string) error {
-	current, etag, err := s.array.ShowSnapshot(ctx, snapshot.Ref())
-	if err != nil {
-		return err
-	}
-	tags := map[string]string{}
-	for key, value := range current.Tags {
-		tags[key] = value
-	}
-	tags[tagName], tags[tagSource] = name, source
-	snapshot.Tags = tags
-	return s.array.SetSnapshotTags(ctx, snapshot.Ref(), tags, etag)
 }
 
 // DeleteSnapshot deletes a snapshot that the driver made. Errors: FAILED_PRECONDITION while it is locked

@@ -34,11 +34,14 @@ type source struct {
 
 // CreateVolume makes a volume, empty or with the content of a snapshot or volume, or finds the one that
 // an earlier call made. Errors: ALREADY_EXISTS for the same name with other parameters,
-// RESOURCE_EXHAUSTED in a full pool, OUT_OF_RANGE, NOT_FOUND for the source.
+// RESOURCE_EXHAUSTED in a full pool and for zones that do not reach the array, OUT_OF_RANGE, NOT_FOUND for the source.
 func (s *Server) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	wanted, err := parseWanted(request)
 	if err != nil {
 		return nil, err
+	}
+	if !s.options.Zones.Meet(request.GetAccessibilityRequirements()) {
+		return nil, status.Errorf(codes.ResourceExhausted, "the array is not reached from %v", request.GetAccessibilityRequirements().GetRequisite())
 	}
 	unlock, err := s.lock("name " + wanted.name)
 	if err != nil {
@@ -49,7 +52,7 @@ func (s *Server) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequ
 	if err != nil {
 		return nil, grpcError(err)
 	}
-	return &csi.CreateVolumeResponse{Volume: describeVolume(volume, wanted.content)}, nil
+	return &csi.CreateVolumeResponse{Volume: s.describeVolume(volume, wanted.content)}, nil
 }
 
 func parseWanted(request *csi.CreateVolumeRequest) (*wanted, error) {
@@ -59,7 +62,8 @@ func parseWanted(request *csi.CreateVolumeRequest) (*wanted, error) {
 	if err := checkCapabilities(request.GetVolumeCapabilities()); err != nil {
 		return nil, err
 	}
-	placement, err := parsePlacement(request.GetParameters())
+	parameters, mutable := splitLimits(request.GetParameters(), request.GetMutableParameters())
+	placement, err := parsePlacement(parameters)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +71,8 @@ func parseWanted(request *csi.CreateVolumeRequest) (*wanted, error) {
 	if err != nil {
 		return nil, err
 	}
-	mutable := request.GetMutableParameters()
-	if _, err := parseMutable(mutable, array.Thresholds{SoftPercent: 1, HardPercent: 100}); err != nil {
+	widest := attributes{thresholds: array.Thresholds{SoftPercent: 1, HardPercent: 100}}
+	if _, err := parseMutable(mutable, widest); err != nil {
 		return nil, err
 	}
 	return &wanted{
@@ -85,16 +89,8 @@ func (s *Server) findOrMake(ctx context.Context, wanted *wanted) (*array.Volume,
 		if err != nil {
 			return nil, err
 		}
-		volume := pick(found, wanted)
-		if volume == nil || volume.Tags[tagName] == "" {
-			if err := s.resolveSource(ctx, wanted); err != nil {
-				return nil, err
-			}
-		}
-		if volume == nil {
-			volume, err = s.makeVolume(ctx, wanted)
-		}
-		if err == nil {
+		volume, err := s.pickOrMake(ctx, wanted, found)
+		if err == nil && !isFinished(volume, wanted.name) {
 			volume, err = s.complete(ctx, wanted, volume.Ref())
 		}
 		if err == nil {
@@ -110,6 +106,24 @@ func (s *Server) findOrMake(ctx context.Context, wanted *wanted) (*array.Volume,
 		}
 	}
 	return nil, s.giveUp(ctx, wanted.pool, wanted.arrayName, last)
+}
+
+// pickOrMake makes the volume unless one of those that were found is meant. One that was just made is what
+// was wanted, and known by its tags, unless it has yet to grow or to get its mutable parameters.
+func (s *Server) pickOrMake(ctx context.Context, wanted *wanted, found []array.Volume) (*array.Volume, error) {
+	if volume := pick(found, wanted); volume != nil {
+		return s.complete(ctx, wanted, volume.Ref())
+	}
+	if err := s.resolveSource(ctx, wanted); err != nil {
+		return nil, err
+	}
+	return s.makeVolume(ctx, wanted)
+}
+
+// isFinished says whether a volume has the CSI name, and no call has still to change it.
+func isFinished(volume *array.Volume, name string) bool {
+	_, unfinished := volume.Tags[tagUnfinished]
+	return volume.Tags[tagName] == name && !unfinished
 }
 
 // giveUp says why a name could not be taken: something else has it (ALREADY_EXISTS), or somebody keeps
@@ -185,7 +199,8 @@ func (s *Server) makeVolume(ctx context.Context, wanted *wanted) (*array.Volume,
 			return nil, err
 		}
 		wanted.pool = wanted.source.ref.Pool
-		return s.array.CloneVolume(ctx, wanted.source.ref, array.NewClone{Name: wanted.arrayName, Thick: thick})
+		clone := array.NewClone{Name: wanted.arrayName, Thick: thick, Tags: wanted.tags(wanted.source.sizeBytes)}
+		return s.array.CloneVolume(ctx, wanted.source.ref, clone)
 	}
 	pool, err := s.choosePool(ctx, wanted.placement.pool)
 	if err != nil {
@@ -200,11 +215,25 @@ func (s *Server) makeVolume(ctx context.Context, wanted *wanted) (*array.Volume,
 	if blockSize == "" {
 		blockSize = "512"
 	}
-	volume, err := s.array.CreateVolume(ctx, array.NewVolume{Pool: pool, Name: wanted.arrayName, SizeBytes: size, Thick: thick, BlockSize: blockSize})
+	volume, err := s.array.CreateVolume(ctx, array.NewVolume{
+		Pool: pool, Name: wanted.arrayName, SizeBytes: size, Thick: thick, BlockSize: blockSize, Tags: wanted.tags(size),
+	})
 	if array.IsProblem(err, "not-found") {
 		return nil, status.Errorf(codes.InvalidArgument, "parameter pool: %v", err)
 	}
 	return volume, err
+}
+
+// tags are those of a volume from its first moment, which has this size then.
+func (w *wanted) tags(size int64) map[string]string {
+	tags := map[string]string{tagName: w.name}
+	if w.source != nil {
+		tags[tagSource] = w.source.id
+	}
+	if len(w.mutable) > 0 || !w.sizes.contains(size) {
+		tags[tagUnfinished] = "true"
+	}
+	return tags
 }
 
 // choosePool is the only pool if none was named (INVALID_ARGUMENT): a choice among several would differ
@@ -223,8 +252,8 @@ func (s *Server) choosePool(ctx context.Context, named string) (string, error) {
 	return pools[0].Name, nil
 }
 
-// complete brings a volume of the wanted name to what was wanted, if this or an earlier call made it, and
-// marks it as complete; ALREADY_EXISTS if it is something else.
+// complete brings a volume of the wanted name to what was wanted, if an earlier call made it and did not
+// finish; ALREADY_EXISTS if it is something else.
 func (s *Server) complete(ctx context.Context, wanted *wanted, ref array.Ref) (*array.Volume, error) {
 	volume, etag, err := s.array.ShowVolume(ctx, ref)
 	if array.IsProblem(err, "not-found") {
@@ -236,15 +265,12 @@ func (s *Server) complete(ctx context.Context, wanted *wanted, ref array.Ref) (*
 	if volume.Snapshot || !matchesPlacement(volume, wanted.placement) {
 		return nil, incompatible(volume, "another pool, block size or thickness, or a snapshot")
 	}
-	if name, complete := volume.Tags[tagName]; complete {
-		return volume, checkComplete(wanted, volume, name)
-	}
-	if !isUntouched(volume, wanted) {
-		return nil, incompatible(volume, "it was not made by the driver")
+	if err := checkOwn(wanted, volume); err != nil {
+		return nil, err
 	}
 	size, err := s.finalSize(volume, wanted)
-	if err != nil {
-		return nil, err
+	if err != nil || isFinished(volume, wanted.name) {
+		return volume, err
 	}
 	if size > volume.SizeBytes {
 		// The ETag changes with it, so the volume is looked at once more.
@@ -256,39 +282,34 @@ func (s *Server) complete(ctx context.Context, wanted *wanted, ref array.Ref) (*
 	return s.mark(ctx, wanted, volume, etag)
 }
 
+// finalSize is the size that a volume has or, unless it is finished, will have.
 func (s *Server) finalSize(volume *array.Volume, wanted *wanted) (int64, error) {
-	if wanted.source == nil {
-		return volume.SizeBytes, nil
-	}
-	size, err := wanted.sizes.size(wanted.source.sizeBytes)
 	if wanted.sizes.contains(volume.SizeBytes) {
 		return volume.SizeBytes, nil
 	}
-	return size, err
+	if isFinished(volume, wanted.name) || sourceID(wanted.content) == "" {
+		return 0, incompatible(volume, "it has another size")
+	}
+	return wanted.sizes.size(volume.SizeBytes)
 }
 
-// mark writes thresholds, then the tags, which say that the volume is complete.
+// mark writes thresholds and limits, then the tags without the one that says that the volume is not finished.
 func (s *Server) mark(ctx context.Context, wanted *wanted, volume *array.Volume, etag string) (*array.Volume, error) {
 	if len(wanted.mutable) > 0 {
-		thresholds, err := parseMutable(wanted.mutable, volume.Thresholds)
+		attributes, err := parseMutable(wanted.mutable, attributesOf(volume))
 		if err != nil {
 			return nil, err
 		}
-		if thresholds != volume.Thresholds {
-			if err := s.array.SetThresholds(ctx, volume.Ref(), thresholds, etag); err != nil {
-				return nil, err
-			}
+		changed, err := s.setAttributes(ctx, volume, attributes, etag)
+		if err != nil {
+			return nil, err
+		}
+		if changed {
 			return s.complete(ctx, wanted, volume.Ref())
 		}
 	}
 	tags := maps.Clone(volume.Tags)
-	if tags == nil {
-		tags = map[string]string{}
-	}
-	tags[tagName] = wanted.name
-	if wanted.source != nil {
-		tags[tagSource] = wanted.source.id
-	}
+	delete(tags, tagUnfinished)
 	if err := s.array.SetVolumeTags(ctx, volume.Ref(), tags, etag); err != nil {
 		return nil, err
 	}
@@ -302,29 +323,18 @@ func matchesPlacement(volume *array.Volume, placement placement) bool {
 		(placement.blockSize == "" || placement.blockSize == volume.BlockSize)
 }
 
-func checkComplete(wanted *wanted, volume *array.Volume, name string) error {
-	if name != wanted.name {
+// checkOwn says that a volume was made for the wanted name and content (ALREADY_EXISTS).
+func checkOwn(wanted *wanted, volume *array.Volume) error {
+	name, own := volume.Tags[tagName]
+	switch {
+	case !own:
+		return incompatible(volume, "it was not made by the driver")
+	case name != wanted.name:
 		return incompatible(volume, "it has another CSI name")
-	}
-	if volume.Tags[tagSource] != sourceID(wanted.content) {
+	case volume.Tags[tagSource] != sourceID(wanted.content):
 		return incompatible(volume, "it has another content source")
 	}
-	if !wanted.sizes.contains(volume.SizeBytes) {
-		return incompatible(volume, "it has another size")
-	}
 	return nil
-}
-
-// isUntouched says whether a volume that is not marked is what an interrupted call left: nobody sees it,
-// and it holds nothing but its source.
-func isUntouched(volume *array.Volume, wanted *wanted) bool {
-	if len(volume.Maps) > 0 || volume.Snapshots > 0 {
-		return false
-	}
-	if wanted.source == nil {
-		return volume.Origin == nil && volume.MappedBytes == 0 && wanted.sizes.contains(volume.SizeBytes)
-	}
-	return volume.Origin != nil && *volume.Origin == wanted.source.ref.String()
 }
 
 func incompatible(volume *array.Volume, why string) error {
@@ -366,8 +376,10 @@ func (s *Server) DeleteVolume(ctx context.Context, request *csi.DeleteVolumeRequ
 	return nil, status.Error(codes.Aborted, "others keep changing the volume: ask again")
 }
 
-func describeVolume(volume *array.Volume, content *csi.VolumeContentSource) *csi.Volume {
-	return &csi.Volume{VolumeId: volume.NAA, CapacityBytes: volume.SizeBytes, ContentSource: content}
+func (s *Server) describeVolume(volume *array.Volume, content *csi.VolumeContentSource) *csi.Volume {
+	return &csi.Volume{
+		VolumeId: volume.NAA, CapacityBytes: volume.SizeBytes, ContentSource: content, AccessibleTopology: s.options.Zones.Accessible(),
+	}
 }
 
 // ControllerExpandVolume makes a volume larger while nodes use it; the node then reads its size anew.
@@ -413,23 +425,24 @@ func (s *Server) ControllerExpandVolume(ctx context.Context, request *csi.Contro
 	return nil, status.Error(codes.Aborted, "others keep changing the volume: ask again")
 }
 
-// ControllerModifyVolume sets the thresholds at which somebody is told how full a volume is.
+// ControllerModifyVolume sets the thresholds at which somebody is told how full a volume is, and the
+// limits of what gets done on it.
 func (s *Server) ControllerModifyVolume(ctx context.Context, request *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
 	for attempt := range conflictsMax {
 		volume, etag, err := s.existingVolume(ctx, request.GetVolumeId())
 		if err != nil {
 			return nil, err
 		}
-		thresholds, err := parseMutable(request.GetMutableParameters(), volume.Thresholds)
+		attributes, err := parseMutable(request.GetMutableParameters(), attributesOf(volume))
 		if err != nil {
 			return nil, err
 		}
-		if thresholds == volume.Thresholds {
+		changed, err := s.setAttributes(ctx, volume, attributes, etag)
+		if err == nil && !changed {
 			return &csi.ControllerModifyVolumeResponse{}, nil
 		}
-		err = s.array.SetThresholds(ctx, volume.Ref(), thresholds, etag)
 		if err == nil {
-			return &csi.ControllerModifyVolumeResponse{}, nil
+			continue
 		}
 		if !array.IsProblem(err, "changed", "not-there") {
 			return nil, grpcError(err)

@@ -20,6 +20,7 @@ import (
 
 	"gantry.io/kubernetes-csi/internal/keylock"
 	"gantry.io/kubernetes-csi/internal/publication"
+	"gantry.io/kubernetes-csi/internal/zones"
 )
 
 const (
@@ -78,6 +79,8 @@ type Usage struct {
 type Options struct {
 	// VolumesMax is how many volumes the node takes; 0 for no limit of its own.
 	VolumesMax int64
+	// Zone is the part of the cluster that the node is in, and ZoneKey the key of its segment; empty for none.
+	Zone, ZoneKey string
 }
 
 // Server is the node service.
@@ -110,7 +113,7 @@ func (s *Server) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 	return response, nil
 }
 
-// NodeGetInfo tells the node's ID, which is its initiator name.
+// NodeGetInfo tells the node's ID, which is its initiator name, and its zone.
 func (s *Server) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
 	name, err := s.initiator.Name()
 	if err != nil {
@@ -119,7 +122,9 @@ func (s *Server) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.Nod
 	if len(name) > nodeIDMax {
 		return nil, status.Errorf(codes.FailedPrecondition, "the initiator name has %d bytes and Kubernetes takes %d: shorten it", len(name), nodeIDMax)
 	}
-	return &csi.NodeGetInfoResponse{NodeId: name, MaxVolumesPerNode: s.options.VolumesMax}, nil
+	return &csi.NodeGetInfoResponse{
+		NodeId: name, MaxVolumesPerNode: s.options.VolumesMax, AccessibleTopology: zones.Segment(s.options.ZoneKey, s.options.Zone),
+	}, nil
 }
 
 func (s *Server) lock(id string) (func(), error) {
@@ -157,6 +162,9 @@ func (s *Server) NodeStageVolume(ctx context.Context, request *csi.NodeStageVolu
 	}
 	if volume.NAA != id {
 		return nil, invalid("the publish context is that of another volume")
+	}
+	if volume, err = volume.In(s.options.Zone); err != nil {
+		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	unlock, err := s.lock(id)
 	if err != nil {

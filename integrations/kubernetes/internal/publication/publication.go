@@ -4,6 +4,7 @@ package publication
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,6 +15,8 @@ const (
 	keyLUN     = "lun"
 	keyNAA     = "naa"
 	keyChapKey = "chapKey"
+	// keyZone and a zone's name are the key of its portals.
+	keyZone = "portals."
 
 	// lunMax is the largest number of the flat space (SAM-5 4.7.7.3).
 	lunMax = 16383
@@ -28,6 +31,8 @@ type Publication struct {
 	Target string
 	// Portals are IP:PORT, at least one.
 	Portals []string
+	// Zones has the portals of each zone by its name, for nodes that are in one; nil without zones.
+	Zones map[string][]string
 	// LUN is 0 to 16,383.
 	LUN int
 	// NAA is 'naa.' and 32 hexadecimal digits.
@@ -40,6 +45,9 @@ type Publication struct {
 func (p Publication) Context() map[string]string {
 	context := map[string]string{
 		keyTarget: p.Target, keyPortals: strings.Join(p.Portals, ","), keyLUN: strconv.Itoa(p.LUN), keyNAA: p.NAA,
+	}
+	for zone, portals := range p.Zones {
+		context[keyZone+zone] = strings.Join(portals, ",")
 	}
 	if p.ChapKey != "" {
 		context[keyChapKey] = p.ChapKey
@@ -61,13 +69,37 @@ func Parse(context map[string]string) (Publication, error) {
 		return parsed, fmt.Errorf("publish context: %s is not a number from 0 to %d", keyLUN, lunMax)
 	}
 	parsed.LUN = lun
-	for portal := range strings.SplitSeq(context[keyPortals], ",") {
-		if portal != "" {
-			parsed.Portals = append(parsed.Portals, portal)
-		}
-	}
-	if len(parsed.Portals) == 0 {
+	if parsed.Portals = split(context[keyPortals]); len(parsed.Portals) == 0 {
 		return parsed, fmt.Errorf("publish context: %s is missing", keyPortals)
 	}
+	for key, portals := range context {
+		zone, found := strings.CutPrefix(key, keyZone)
+		if !found {
+			continue
+		}
+		if parsed.Zones == nil {
+			parsed.Zones = map[string][]string{}
+		}
+		if parsed.Zones[zone] = split(portals); len(parsed.Zones[zone]) == 0 {
+			return parsed, fmt.Errorf("publish context: %s has no portals", key)
+		}
+	}
 	return parsed, nil
+}
+
+// In is the publication for a node of a zone; the same for one that is in none. Error: no such zone.
+func (p Publication) In(zone string) (Publication, error) {
+	if zone == "" || len(p.Zones) == 0 {
+		return p, nil
+	}
+	portals, known := p.Zones[zone]
+	if !known {
+		return p, fmt.Errorf("the controller knows no portals of zone %s (--zones)", zone)
+	}
+	p.Portals = portals
+	return p, nil
+}
+
+func split(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(word string) bool { return word == "" })
 }

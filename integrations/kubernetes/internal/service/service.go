@@ -31,6 +31,8 @@ type Plugin struct {
 		csi.GroupControllerServer
 		csi.SnapshotMetadataServer
 		Probe(context.Context) error
+		// HasZones says whether volumes are not accessible from everywhere.
+		HasZones() bool
 	}
 	Node csi.NodeServer
 }
@@ -122,10 +124,14 @@ func (i *identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabili
 	if i.plugin.Controller == nil {
 		return response, nil
 	}
-	for _, kind := range []csi.PluginCapability_Service_Type{
+	kinds := []csi.PluginCapability_Service_Type{
 		csi.PluginCapability_Service_CONTROLLER_SERVICE, csi.PluginCapability_Service_GROUP_CONTROLLER_SERVICE,
 		csi.PluginCapability_Service_SNAPSHOT_METADATA_SERVICE,
-	} {
+	}
+	if i.plugin.Controller.HasZones() {
+		kinds = append(kinds, csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS)
+	}
+	for _, kind := range kinds {
 		service := &csi.PluginCapability_Service{Type: kind}
 		response.Capabilities = append(response.Capabilities, &csi.PluginCapability{Type: &csi.PluginCapability_Service_{Service: service}})
 	}

@@ -15,6 +15,8 @@ use constant {
     # Keys of the tags.
     VOLUME_TAG => 'pve.volume',
     SNAPSHOT_TAG => 'pve.snapshot',
+    # Random for each call that makes something, so that one whose answer was lost knows what it made.
+    CALL_TAG => 'pve.call',
     # Longest name that the array takes (docs/rest.md).
     NAME_MAX => 63,
     # Hexadecimal digits that make a shortened name unlike others.

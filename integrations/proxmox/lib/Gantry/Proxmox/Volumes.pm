@@ -1,9 +1,8 @@
 # Volumes and snapshots of one Proxmox VE storage on the array: made, found, renamed and deleted by tag.
 # SPDX-License-Identifier: AGPL-3.0-or-later
 #
-# What does not have the storage's tag does not exist here, and is never deleted. The array takes no tags
-# when it makes something, so the tag goes on last, with If-Match: an interrupted call leaves a volume
-# that is not listed, and of two nodes that make the same volume one loses.
+# What does not have the storage's tag does not exist here, and is never deleted. The request that makes
+# something gives it its tags, and the array's names let one of two nodes lose that make the same volume.
 package Gantry::Proxmox::Volumes;
 
 use strict;
@@ -19,10 +18,6 @@ use constant {
     # Sizes are multiples of this, bytes (docs/rest.md).
     SIZE_UNIT => 4096,
 };
-
-# Seconds after which an untagged volume is taken for what an interrupted call left: longer than the
-# cluster's lock of a shared storage lasts, so that a call which is under way elsewhere is not disturbed.
-our $leftover_seconds = 120;
 
 # array: a client. pool: of the array. owner: of the storage.
 sub new {
@@ -99,64 +94,20 @@ sub clone {
     return $self->make($volname, ['volumes', $self->{pool}, $source, 'clones'], $body);
 }
 
+# False if there is something of that name already, unless this call made it: an attempt whose answer was
+# lost. The array forgets Idempotency-Keys when it restarts.
 sub make {
     my ($self, $volname, $segments, $body) = @_;
-    for my $attempt (1 .. CONFLICTS_MAX) {
-        my $answer = eval { $self->{array}->request('POST', $segments, body => $body) };
-        my $error = $@;
-        return $self->mark($volname, $body->{name}, $answer->{data}->{naa}) if $answer;
-        die $error if !Gantry::Proxmox::Problem::is($error, 'name-taken');
-        my $own = $error->{resent} ? $self->made_before($segments, $body) : undef;
-        return $self->mark($volname, $body->{name}, $own->{naa}) if $own;
-        return 0 if !$self->remove_leftover($body->{name});
-    }
-    return 0;
-}
-
-# What an attempt of this call made whose answer was lost; undef if there is no such volume. The array
-# forgets Idempotency-Keys when it restarts.
-sub made_before {
-    my ($self, $segments, $body) = @_;
-    my $volume = $self->fetch($body->{name}) // return undef;
-    return undef if %{ $volume->{tags} } || @{ $volume->{maps} } || !$volume->{thick} != !$body->{thick};
-    my $is_clone = $segments->[-1] eq 'clones';
-    return undef if ($volume->{origin} // '') ne ($is_clone ? "$self->{pool}/$segments->[2]" : '');
-    return undef if !$is_clone && ($volume->{mapped_bytes} || $volume->{size_bytes} != $body->{size_bytes});
-    return $volume;
-}
-
-# Sets the tag of a volume that was just made. False if another node was first.
-sub mark {
-    my ($self, $volname, $name, $naa) = @_;
-    my $tags = { Gantry::Proxmox::Names::VOLUME_TAG() => Gantry::Proxmox::Names::tag_value($self->{owner}, $volname) };
-    my $marked = eval {
-        $self->change($name, $naa, sub {
-            my ($volume) = @_;
-            my $known = $volume->{tags}->{ Gantry::Proxmox::Names::VOLUME_TAG() } // '';
-            # An attempt whose answer was lost set it.
-            return 1 if $known eq $tags->{ Gantry::Proxmox::Names::VOLUME_TAG() };
-            die "another node has made '$volname' meanwhile\n" if %{ $volume->{tags} };
-            return $self->put_tags('volumes', $volume, $tags);
-        });
-        1;
+    my $call = Gantry::Proxmox::Array::random_hex(16);
+    $body->{tags} = {
+        Gantry::Proxmox::Names::VOLUME_TAG() => Gantry::Proxmox::Names::tag_value($self->{owner}, $volname),
+        Gantry::Proxmox::Names::CALL_TAG() => $call,
     };
-    return 1 if $marked;
+    return 1 if eval { $self->{array}->request('POST', $segments, body => $body); 1 };
     my $error = $@;
-    return 0 if $error =~ m/\Aanother node/ || Gantry::Proxmox::Problem::is($error, 'not-found');
-    # It is this call's own, and nobody can have used it.
-    eval { $self->change($name, $naa, sub { $self->delete_object('volumes', $_[0]) if !%{ $_[0]->{tags} } }); 1 }
-        or warn "volume '$name' of pool '$self->{pool}' was made, not tagged and not deleted again: delete it there: $@";
-    die $error;
-}
-
-# Deletes what an interrupted call left: a name of this storage without a tag, and nothing in it. False
-# if it is something else, which stays.
-sub remove_leftover {
-    my ($self, $name) = @_;
-    my $volume = $self->fetch($name) // return 1;
-    my $is_empty = !$volume->{snapshot} && !$volume->{mapped_bytes} && !$volume->{snapshots} && !defined($volume->{origin});
-    return 0 if %{ $volume->{tags} } || @{ $volume->{maps} } || !$is_empty || time() - $volume->{created} < $leftover_seconds;
-    return eval { $self->delete_object('volumes', $volume); 1 } // 0;
+    die $error if !Gantry::Proxmox::Problem::is($error, 'name-taken');
+    my $known = $self->fetch($body->{name});
+    return $known && ($known->{tags}->{ Gantry::Proxmox::Names::CALL_TAG() } // '') eq $call ? 1 : 0;
 }
 
 # Repeats a change of an object until nobody got ahead of it. The code takes the object as it is.
@@ -256,40 +207,30 @@ sub create_snapshot {
     my $volume = $self->show($volname);
     my $tag = Gantry::Proxmox::Names::tag_value($self->{owner}, $volname, $snap);
     die "volume '$volname' has a snapshot '$snap' already\n" if $self->snapshots($volname)->{$snap};
-    my $made = $self->post_snapshot($volume, $self->array_name($volname, $snap));
-    my $name = $made->{name};
-    eval { $self->put_tags('snapshots', $made, { Gantry::Proxmox::Names::SNAPSHOT_TAG() => $tag }) } and return 1;
-    my $error = $@;
-    eval { $self->delete_object('snapshots', $made) } or warn "snapshot '$name' was made, not tagged and not deleted again: $@";
-    die $error;
+    return $self->post_snapshot($volume, $self->array_name($volname, $snap), $tag);
 }
 
+# Another node may take the free name before; an attempt whose answer was lost has taken it.
 sub post_snapshot {
-    my ($self, $volume, $wanted) = @_;
+    my ($self, $volume, $wanted, $tag) = @_;
+    my $call = Gantry::Proxmox::Array::random_hex(16);
+    my $tags = { Gantry::Proxmox::Names::SNAPSHOT_TAG() => $tag, Gantry::Proxmox::Names::CALL_TAG() => $call };
     for my $attempt (1 .. CONFLICTS_MAX) {
-        my $name = $self->free_snapshot_name($volume, $wanted);
-        my $body = { pool => $self->{pool}, snapshots => [{ volume => $volume->{name}, name => $name }] };
-        my $answer = eval { $self->{array}->request('POST', ['snapshots'], body => $body) };
-        return $answer->{data}->[0] if $answer;
-        die $@ if !Gantry::Proxmox::Problem::is($@, 'name-taken') || $attempt == CONFLICTS_MAX;
+        my $name = $self->free_snapshot_name($wanted);
+        my $body = { pool => $self->{pool}, snapshots => [{ volume => $volume->{name}, name => $name, tags => $tags }] };
+        return 1 if eval { $self->{array}->request('POST', ['snapshots'], body => $body); 1 };
+        my $error = $@;
+        return 1 if @{ $self->tagged('snapshots', Gantry::Proxmox::Names::CALL_TAG, $call) };
+        die $error if !Gantry::Proxmox::Problem::is($error, 'name-taken') || $attempt == CONFLICTS_MAX;
     }
-    return;
+    return 0;
 }
 
-# A name for a snapshot. What an interrupted call left is deleted; anything else that has the name, such
-# as a locked snapshot of a volume that is gone, keeps it, and the new one gets another.
+# A name for a snapshot. What has the name, such as a locked snapshot of a volume that is gone, keeps it,
+# and the new one gets another.
 sub free_snapshot_name {
-    my ($self, $volume, $name) = @_;
-    my $found = eval { $self->{array}->request('GET', ['snapshots', $self->{pool}, $name]) };
-    if (!$found) {
-        my $error = $@;
-        die $error if !Gantry::Proxmox::Problem::is($error, 'not-found', 'is-volume');
-        return $name if !$self->fetch($name);
-    }
-    my $snapshot = $found ? { %{ $found->{data} }, etag => $found->{etag} } : undef;
-    if ($snapshot && !%{ $snapshot->{tags} } && ($snapshot->{volume} // '') eq $volume->{name}) {
-        return $name if eval { $self->delete_object('snapshots', $snapshot) };
-    }
+    my ($self, $name) = @_;
+    return $name if !$self->fetch($name);
     my $suffix = '-' . Gantry::Proxmox::Array::random_hex(4);
     return substr($name, 0, Gantry::Proxmox::Names::NAME_MAX - length($suffix)) . $suffix;
 }
