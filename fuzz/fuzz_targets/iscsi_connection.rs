@@ -10,7 +10,9 @@ use arbitrary::Arbitrary;
 use block::Rope;
 use bytes::Bytes;
 use initiator::{NAMES, feed, login, pdu, send_all, take_events};
-use iscsi::{Completion, Connection, ConnectionConfig, Event, Limits, LoginTerms, TaskManagementResponse};
+use iscsi::{
+    Completion, Connection, ConnectionConfig, Event, Limits, LoginTerms, TaskManagementResponse,
+};
 use libfuzzer_sys::fuzz_target;
 
 #[derive(Arbitrary, Debug)]
@@ -167,8 +169,12 @@ impl World {
             Action::Respond { tag, status, data } => {
                 self.owner.collecting.remove(&tag.into());
                 let data_in = Rope::from(Bytes::from(vec![4; data.into()]));
-                let completion =
-                    Completion { status: u8::from(status) * 2, sense: vec![], data_in, ..Completion::default() };
+                let completion = Completion {
+                    status: u8::from(status) * 2,
+                    sense: vec![],
+                    data_in,
+                    ..Completion::default()
+                };
                 connection.respond(tag.into(), completion);
             }
             Action::RespondManagement { tag, complete } => {

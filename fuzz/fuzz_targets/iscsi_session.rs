@@ -26,18 +26,53 @@ const ORPHANS_MAX: usize = 24;
 #[derive(Debug, Arbitrary)]
 enum Action {
     /// The number lies so far behind the next one that was not sent yet.
-    Command { ahead: u8, write: bool, length: u16, immediate: u16 },
-    Ping { ahead: u8, length: u8 },
-    DataOut { task: u8, is_final: bool, transfer_tag: u8, data_sn: u8, offset: u16, length: u16 },
-    Snack { kind: u8, task: u8, begin: u8, length: u8 },
-    Abort { task: u8 },
-    Acknowledge { count: u8 },
-    Logout { reason: u8, cid: u8 },
-    Answer { task: u8, length: u16 },
+    Command {
+        ahead: u8,
+        write: bool,
+        length: u16,
+        immediate: u16,
+    },
+    Ping {
+        ahead: u8,
+        length: u8,
+    },
+    DataOut {
+        task: u8,
+        is_final: bool,
+        transfer_tag: u8,
+        data_sn: u8,
+        offset: u16,
+        length: u16,
+    },
+    Snack {
+        kind: u8,
+        task: u8,
+        begin: u8,
+        length: u8,
+    },
+    Abort {
+        task: u8,
+    },
+    Acknowledge {
+        count: u8,
+    },
+    Logout {
+        reason: u8,
+        cid: u8,
+    },
+    Answer {
+        task: u8,
+        length: u16,
+    },
     Send,
     /// The connection ends and another takes its place.
-    Lose { segment_length: u16 },
-    Reassign { task: u8, exp_data_sn: u8 },
+    Lose {
+        segment_length: u16,
+    },
+    Reassign {
+        task: u8,
+        exp_data_sn: u8,
+    },
 }
 
 struct World {
@@ -71,13 +106,16 @@ impl World {
         let keys = "MaxConnections=2\0ErrorRecoveryLevel=2\0InitialR2T=No\0MaxBurstLength=4096\0";
         let mut first = Connection::new(config());
         let text = format!("{NAMES}{keys}");
-        feed(&mut first, &login(0x87, text.as_bytes()), 5000, &mut |connection, event| {
-            match event {
+        feed(
+            &mut first,
+            &login(0x87, text.as_bytes()),
+            5000,
+            &mut |connection, event| match event {
                 Event::Login(_) => connection.login_admit(LoginTerms::open(1)),
                 Event::Authenticated(_) => connection.login_accept(1),
                 _ => {}
-            }
-        });
+            },
+        );
         let second = joining(&first.session(), 8192);
         Self {
             connections: [first, second],

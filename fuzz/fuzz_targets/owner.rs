@@ -26,7 +26,9 @@ pub fn answer_at_once(connection: &mut Connection, event: Event) {
             connection.respond(command.task, Completion { data_in, ..Completion::default() });
         }
         Event::DataOut { task, .. } => connection.respond(task, Completion::default()),
-        Event::LoggedIn(_) | Event::Aborted { .. } | Event::LoggedOut(_)
+        Event::LoggedIn(_)
+        | Event::Aborted { .. }
+        | Event::LoggedOut(_)
         | Event::LogoutConnection { .. }
         | Event::TaskReassign(_)
         | Event::Closed(_) => {}

@@ -8,12 +8,12 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use block::{
     BlockError, ByteRange, LogicalBlockLength, MapExtent, MapState, Request, Response, Rope,
-    VolumeId,
+    Switch, SwitchesOff, VolumeId,
 };
 use libfuzzer_sys::fuzz_target;
 use scsi::{
-    Command, Expected, Identity, LogicalUnitSpec, NexusId, NexusSpec, DeviceServer, TaskAttribute, TaskId,
-    TaskManagement, TokenSpace,
+    AccessState, Command, DeviceServer, Expected, Identity, LogicalUnitSpec, NexusId, NexusSpec,
+    RodTokenSpace, TaskAttribute, TaskId, TaskManagement,
 };
 
 const SIZE: u64 = 1 << 30;
@@ -51,8 +51,8 @@ fn target() -> DeviceServer {
     target.set_token_key([7; 32]);
     for id in 1..=3 {
         target.add_unit(VolumeId(id), unit(id));
-        let space = TokenSpace { volume: VolumeId(9), size_bytes: SIZE };
-        target.set_token_space(VolumeId(id), space);
+        let space = RodTokenSpace { volume: VolumeId(9), size_bytes: SIZE };
+        target.set_rod_token_space(VolumeId(id), space);
     }
     for nexus in 0..2 {
         let luns = BTreeMap::from([(0, VolumeId(1)), (1, VolumeId(2)), (2, VolumeId(3))]);
@@ -62,6 +62,7 @@ fn target() -> DeviceServer {
             relative_target_port: 1,
             target_portal_group: 1,
             luns,
+            switches_off: SwitchesOff::NONE,
         };
         target.open_nexus(NexusId(nexus), spec);
     }
@@ -78,6 +79,10 @@ fn change(target: &mut DeviceServer, how: u8) {
         3 => target.resize_unit(VolumeId(1), SIZE),
         4 => target.set_write_protected(VolumeId(1), true),
         5 => target.set_write_protected(VolumeId(1), false),
+        6 => target.set_unit_access(VolumeId(1), AccessState::Standby),
+        7 => target.set_unit_access(VolumeId(1), AccessState::ActiveOptimized),
+        8 => target.set_switches_off(Switch::ALL.into_iter().collect()),
+        9 => target.set_switches_off(SwitchesOff::NONE),
         _ => {}
     }
 }

@@ -24,6 +24,7 @@ pub mod recoverer;
 pub mod release;
 pub mod survivor;
 pub mod tgt;
+pub mod upgraded;
 pub mod waiting;
 pub mod wire;
 

@@ -260,3 +260,31 @@ fn an_ats_only_datastore_is_refused_when_the_host_may_not_use_ats() -> Result<()
     assert!(modes.lines().nth(2).is_some_and(|line| line.contains("VMFS-5  ATS ")), "{modes}");
     Ok(())
 }
+
+/// What others wrote is shown and not obeyed; what cannot be is refused with what can be.
+#[test]
+fn names_are_printed_with_escapes_and_labels_and_sizes_that_cannot_be_are_refused() -> Result<()> {
+    let (array, hosts, device) = bench("1G", 1, &[], true)?;
+    let host = &hosts[0];
+    host.run(&["file", "touch", "ds/a\u{1b}[2Jb\nc"])?;
+    let listed = host.run(&["file", "ls", "ds"])?;
+    ensure!(listed.contains("a\\u{1b}[2Jb\\nc") && !listed.contains('\u{1b}'), "{listed}");
+    host.vmkfstools(&["-c", "64m", "-d", "thin", "ds/t.vmdk"])?;
+    for size in ["99t", "62t1", "64m", "100000001"] {
+        let refused = host.attempt(&["vmkfstools", "-X", size, "ds/t.vmdk"])?;
+        ensure!(!refused.is_success(), "-X {size}: {}", refused.stdout);
+    }
+    host.vmkfstools(&["-X", "62t", "ds/t.vmdk"])?;
+    let long = "x".repeat(128);
+    for label in ["a/b", "..", " a", "a\u{1b}", long.as_str()] {
+        let device = format!("{device}:1");
+        let refused = host.attempt(&["vmkfstools", "-C", "vmfs5", "-S", label, &device])?;
+        ensure!(refused.stderr.contains("a label has 1 to 127 bytes"), "{}", refused.stderr);
+        refused.failure()?;
+    }
+    // Nothing was formatted.
+    host.run(&["file", "ls", "ds"])?;
+    let folder = tempfile::tempdir()?;
+    ensure!(fsck(&image_of(&array, 0, folder.path())?)? == [0; 5], "fsck.vmfs complains");
+    Ok(())
+}

@@ -54,7 +54,15 @@ NAA=$(gantry --json volume show p/a | sed -n 's/^ *\"naa\": *\"\\(.*\\)\".*/\\1/
 test -n \"$TARGET\" -a -n \"$NAA\"
 ";
 
-const PAGES: [Page; 8] = [
+/// What docs/guides/README.md has its reader do first.
+const GUIDED: &str = "
+gantryd --data /var/lib/gantry --iscsi 192.0.2.10:3260 --iscsi 192.0.2.11:3260 --https 192.0.2.10:8443 &
+gantry pool create fast --device file:/var/lib/gantry/fast.img --size 20G
+TARGET=$(gantry --json target show | sed -n 's/^ *\"name\": *\"\\(.*\\)\".*/\\1/p' | head -n 1)
+test -n \"$TARGET\"
+";
+
+const PAGES: [Page; 14] = [
     Page {
         path: "README.md",
         before: "",
@@ -111,8 +119,10 @@ const PAGES: [Page; 8] = [
             Runs("gantry snapshot create p/a before-audit"),
             Runs("gantry task list"),
             Runs("gantry volume primitives p/v"),
+            Runs("gantry volume limit p/v"),
             Runs("gantry target identification"),
             Runs("gantry alert webhook ops"),
+            Runs("gantry support-bundle bundle.tar.gz"),
             Runs("gantry configuration export array.json"),
         ],
         stands_for: &[],
@@ -166,6 +176,52 @@ const PAGES: [Page; 8] = [
         )],
         stands_for: &[],
     },
+    Page {
+        path: "docs/guides/README.md",
+        before: "",
+        blocks: &[Runs("gantryd --data /var/lib/gantry")],
+        stands_for: &[],
+    },
+    Page {
+        path: "docs/guides/kvm.md",
+        before: "",
+        blocks: &[
+            Runs("gantry volume create fast/vm1"),
+            NotHere("gantry host create kvm1", "needs libvirtd, and a user of its own for QEMU"),
+            NotHere("apt install open-iscsi", "needs the kernel's initiator: tests/guest runs it"),
+        ],
+        stands_for: &[("IQN", "$TARGET")],
+    },
+    Page {
+        path: "docs/guides/esxi.md",
+        before: "",
+        blocks: &[
+            Runs("gantry host create esx1"),
+            NotHere("esxcli iscsi software set", "needs ESXi; docs/host-kit.md has what runs here"),
+        ],
+        stands_for: &[],
+    },
+    Page {
+        path: "docs/guides/proxmox.md",
+        before: "",
+        blocks: &[
+            Runs("gantry host create pve1"),
+            NotHere("pvesm add iscsi san", "needs a node of Proxmox VE"),
+        ],
+        stands_for: &[],
+    },
+    Page {
+        path: "docs/guides/hyper-v.md",
+        before: "",
+        blocks: &[Runs("gantry host create hv1")],
+        stands_for: &[],
+    },
+    Page {
+        path: "docs/guides/xcp-ng.md",
+        before: "",
+        blocks: &[Runs("gantry host create xcp1")],
+        stands_for: &[],
+    },
 ];
 
 /// What the fences of blocks that are no shell commands say.
@@ -175,13 +231,15 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("/")).to_owned()
 }
 
-/// README.md and the pages of docs, relative to the root.
+/// README.md, the pages of docs and the guides, relative to the root.
 fn pages() -> Result<Vec<String>> {
     let mut pages = vec!["README.md".to_owned()];
-    for entry in fs::read_dir(root().join("docs"))? {
-        let name = entry?.file_name().into_string().unwrap_or_default();
-        if name.ends_with(".md") {
-            pages.push(format!("docs/{name}"));
+    for folder in ["docs", "docs/guides"] {
+        for entry in fs::read_dir(root().join(folder))? {
+            let name = entry?.file_name().into_string().unwrap_or_default();
+            if name.ends_with(".md") {
+                pages.push(format!("{folder}/{name}"));
+            }
         }
     }
     Ok(pages)
@@ -243,6 +301,14 @@ fn the_pages_about_running_an_array_do_what_they_say() -> Result<()> {
     ["docs/operations.md", "docs/rest.md", "docs/offload-ledger.md"]
         .iter()
         .try_for_each(|path| run_page(path, ARRAY))
+}
+
+#[test]
+fn the_guides_steps_on_the_array_do_what_they_say() -> Result<()> {
+    ["docs/guides/README.md"].iter().try_for_each(|path| run_page(path, ""))?;
+    let guides = ["kvm", "esxi", "proxmox", "hyper-v", "xcp-ng"];
+    let paths = guides.map(|name| format!("docs/guides/{name}.md"));
+    paths.iter().try_for_each(|path| run_page(path, GUIDED))
 }
 
 #[test]

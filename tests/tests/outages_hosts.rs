@@ -159,3 +159,46 @@ fn a_device_that_says_that_it_is_gone_is_not_waited_for() -> Result<()> {
     ensure!(begun.elapsed() < Duration::from_secs(40), "{:?}", begun.elapsed());
     Ok(())
 }
+
+/// A device that does not answer is told of, and costs lists and datastores of others nothing.
+#[test]
+fn a_silent_device_is_left_out_of_lists_and_other_datastores_are_used() -> Result<()> {
+    let array = array(&[("a", "1G"), ("b", "1G")])?;
+    let path = Path::start(array.portal())?;
+    let silent = by_way_of(&path, &array, &array.lun_url(1)?);
+    let (host, device) = with_disk(&[&array.lun_url(0)?])?;
+    host.run(&["adapter-add", &silent])?;
+    let other = host.devices()?.into_iter().find(|name| *name != device);
+    let other = other.context("two devices")?;
+    let listed = host.run(&["esxcli", "--formatter=json", "storage", "filesystem", "list"])?;
+    let volumes: Value = serde_json::from_str(&listed)?;
+    let uuid = volumes[0]["UUID"].as_str().context("an identifier")?.to_owned();
+    path.silence_after(0);
+    for words in [
+        &["esxcli", "storage", "vmfs", "extent", "list"][..],
+        &["esxcli", "storage", "vmfs", "lockmode", "list"],
+        &["esxcli", "storage", "filesystem", "list"],
+        &["esxcli", "storage", "core", "device", "list"],
+        &["esxcfg-scsidevs", "-m"],
+        &["esxcfg-scsidevs", "-c"],
+        // By its identifier, for which all devices are looked at.
+        &["file", "touch", &format!("{uuid}/after")],
+    ] {
+        let finished = host.attempt(&fast(words))?;
+        let printed = format!("{}{}", finished.stdout, finished.stderr);
+        ensure!(finished.is_success(), "{words:?}: {printed}");
+        ensure!(!finished.stdout.contains(&other), "{words:?}: {printed}");
+        let is_told = finished.stderr.contains(&other) || words[0] == "file";
+        ensure!(is_told, "{words:?}: {printed}");
+    }
+    for words in [
+        &["esxcli", "storage", "core", "device", "list", "-d", &other][..],
+        &["vmkfstools", "-C", "vmfs5", "-S", "other", &format!("{other}:1")],
+    ] {
+        host.attempt(&fast(words))?.failure()?;
+    }
+    path.speak();
+    let devices = host.run(&["esxcli", "storage", "core", "device", "list"])?;
+    ensure!(devices.contains(&other) && devices.contains(&device), "{devices}");
+    is_whole(&array)
+}

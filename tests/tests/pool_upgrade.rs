@@ -5,17 +5,18 @@
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use harness::faulty_folder::FaultyFolder;
-use harness::pdu::{RawSession, cdb16_of_bytes};
-use harness::program::run;
+use harness::pdu::cdb16_of_bytes;
 use harness::random::Random;
 use harness::release::{self, Blocks};
+use harness::upgraded::{
+    KEY, SECRET, check_kept, configure, knows, log_in, reservation, reserve, seen,
+};
 use harness::waiting::wait_until;
 use harness::{Array, number, text};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 const BLOCK: usize = 4096;
 const MIB: u64 = 1 << 20;
@@ -24,24 +25,8 @@ const MIB: u64 = 1 << 20;
 /// features): see [`write_the_archive`].
 const RELEASE: &[u8] = include_bytes!("release/f7b39bd.bin");
 
-const SECRET: &str = "the-secret-of-a-release";
-const GUARDED: &str = "iqn.2026-01.org.example:guarded";
-const KEY: u64 = 0x1122_3344_5566_7788;
-
 /// What its administrators saw, in the archive: the answers of its command line.
 const SEEN: &str = "seen.json";
-
-/// Its command line's questions. Each answer of today holds all of what it said.
-const QUESTIONS: [&[&str]; 8] = [
-    &["target", "show"],
-    &["pool", "list"],
-    &["volume", "list"],
-    &["snapshot", "list"],
-    &["schedule", "list"],
-    &["host", "list"],
-    &["group", "list"],
-    &["user", "list"],
-];
 
 /// A device and a data directory as they were before the upgrade.
 struct Before {
@@ -72,10 +57,6 @@ impl Before {
 fn content(seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     (0..MIB as usize / BLOCK).flat_map(|_| random.bytes(8).repeat(BLOCK / 8)).collect()
-}
-
-fn log_in(array: &Array) -> Result<RawSession> {
-    RawSession::log_in(array.portal(), "iqn.2026-01.org.example:up", &array.target_name()?)
 }
 
 /// What was written before the upgrade is there: a volume, a snapshot of it, and what came later.
@@ -167,72 +148,6 @@ fn labels_of(before: &Before) -> Result<Vec<u8>> {
     Ok([block(1)?, block(2)?].concat())
 }
 
-/// What counts since the start, depends on where the array is, is reckoned otherwise (reserves), or has
-/// another name since (`reserved` is `thick`, `lun` and `hosts` are `maps`).
-const VOLATILE: [&str; 13] = [
-    "bytes_received",
-    "bytes_sent",
-    "commands",
-    "counters",
-    "device",
-    "hosts",
-    "last_login",
-    "lun",
-    "memory_bytes",
-    "portals",
-    "read_only_hosts",
-    "reserved",
-    "space",
-];
-
-/// Whether an answer holds all that an earlier one held: where, and how they differ.
-fn check_kept(place: &str, earlier: &Value, later: &Value) -> Result<()> {
-    match (earlier, later) {
-        (Value::Object(earlier), Value::Object(later)) => earlier
-            .iter()
-            .filter(|(name, _)| !VOLATILE.contains(&name.as_str()))
-            .try_for_each(|(name, value)| {
-                let found = later.get(name).with_context(|| format!("{place}/{name} is gone"))?;
-                check_kept(&format!("{place}/{name}"), value, found)
-            }),
-        (Value::Array(earlier), Value::Array(later)) if earlier.len() == later.len() => {
-            earlier.iter().zip(later).enumerate().try_for_each(|(index, (earlier, later))| {
-                check_kept(&format!("{place}/{index}"), earlier, later)
-            })
-        }
-        _ if earlier == later => Ok(()),
-        _ => bail!("{place}: {earlier:#} before, {later:#} now"),
-    }
-}
-
-fn seen(array: &Array) -> Result<Value> {
-    let answers = QUESTIONS.map(|words| Ok((words.join(" "), array.gantry_json(words)?)));
-    Ok(Value::Object(answers.into_iter().collect::<Result<Map<_, _>>>()?))
-}
-
-/// PERSISTENT RESERVE OUT of LUN 1: REGISTER with APTPL, then RESERVE (Write Exclusive – Registrants
-/// Only).
-fn reserve(session: &mut RawSession) -> Result<()> {
-    for (action, kind, keys) in [(0, 0, (0, KEY)), (1, 5, (KEY, 0))] {
-        session.reserve_out(1, [action, kind, u8::from(action == 0)], keys)?.good()?;
-    }
-    Ok(())
-}
-
-/// Key and type of the reservation of LUN 1 (PERSISTENT RESERVE IN, READ RESERVATION).
-fn reservation(array: &Array) -> Result<(u64, u8)> {
-    let held = log_in(array)?.read(1, &[0x5e, 1, 0, 0, 0, 0, 0, 1, 0, 0], 256)?.good()?;
-    let key = held.get(8..).and_then(|rest| rest.first_chunk()).context("a reservation")?;
-    Ok((u64::from_be_bytes(*key), held[21]))
-}
-
-/// Whether the guarded host gets in with a secret.
-fn knows(array: &Array, secret: &str) -> Result<bool> {
-    let url = format!("iscsi://esx%{secret}@{}/{}/7", array.portal(), array.target_name()?);
-    let words = ["-i", GUARDED, &url];
-    Ok(run(Path::new("iscsi-inq"), &words, Duration::from_secs(30))?.status.success())
-}
-
 #[test]
 fn a_release_loses_nothing_by_its_upgrade() -> Result<()> {
     let folder = tempfile::tempdir()?;
@@ -261,21 +176,7 @@ fn write_the_archive() -> Result<()> {
     let mut array = Array::prepare()?.with_binaries(Path::new(&programs));
     array.restart()?;
     let device = array.create_pool("p", "1G")?;
-    let secret = array.beside("secret");
-    fs::write(&secret, format!("{SECRET}\n"))?;
-    let secret = secret.to_str().context("a printable path")?;
-    let chap = ["--chap-user", "esx", "--chap-secret-file", secret];
-    array.gantry(&[&["host", "create", "esx", "--initiator", GUARDED][..], &chap].concat())?;
-    array.gantry(&["host", "create", "up", "--initiator", "iqn.2026-01.org.example:up"])?;
-    array.gantry(&["group", "set", "cluster", "--host", "esx", "--host", "up"])?;
-    array.gantry(&["volume", "create", "p/v", "--size", "64M"])?;
-    array.gantry(&["volume", "create", "p/thick", "--size", "8M", "--reserved"])?;
-    array.gantry(&["volume", "create", "p/e", "--size", "1T", "--block-size", "512e"])?;
-    array.gantry(&["volume", "map", "p/v", "--host", "up", "--lun", "1"])?;
-    array.gantry(&["volume", "map", "p/thick", "--host", "esx", "--lun", "7"])?;
-    array.gantry(&["volume", "map", "p/e", "--host", "cluster", "--lun", "9"])?;
-    let schedule = ["schedule", "create", "nightly", "--volume", "p/v", "--every", "1d"];
-    array.gantry(&[&schedule[..], &["--keep", "3", "--off"]].concat())?;
+    configure(&array)?;
     write(&array, 0, 1)?;
     write(&array, 1, 2)?;
     array.gantry(&["snapshot", "create", "p/v", "s"])?;

@@ -261,7 +261,10 @@ fn an_array_that_falls_silent_loses_no_verdict_that_was_known() -> Result<()> {
     let later = verdicts(&result)?;
     assert_eq!(later[..answered], found[..answered]);
     ensure!(later[answered + 1..].iter().all(|(_, verdict)| *verdict != "no-answer"), "{later:?}");
-    attempt(&[&base[..], &words, &["--strict"]].concat())?.failure().map(|_| ())
+    attempt(&[&base[..], &words, &["--strict"]].concat())?.failure()?;
+    // What the storms left on the LUN is no use that another validation must not destroy.
+    let other = tempfile::tempdir()?;
+    validate(other.path(), &[&url, "--case", "Q3"]).map(|_| ())
 }
 
 /// EXTENDED COPY and WRITE SAME go and come in the array while hosts are logged in.

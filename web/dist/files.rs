@@ -1,9 +1,9 @@
 // Written by 'cargo xtask web'.
 static FILES: [File; 5] = [
     File {
-        path: "/assets/gantry-d1bd755c2dfa00da.js",
+        path: "/assets/gantry-1eecec9fdf0c9b88.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"d1bd755c2dfa00da\"",
+        etag: "W/\"1eecec9fdf0c9b88\"",
         identity: include_bytes!("assets/gantry.js"),
         gzip: OnceLock::new(),
     },
@@ -31,7 +31,7 @@ static FILES: [File; 5] = [
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"f864dbe3b51372ff\"",
+        etag: "W/\"5a311ef685169a50\"",
         identity: include_bytes!("index.html"),
         gzip: OnceLock::new(),
     },

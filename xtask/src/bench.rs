@@ -4,6 +4,7 @@ mod client;
 mod engine;
 mod host_kit;
 mod latency;
+mod limits;
 mod management;
 mod mirror;
 mod peers;
@@ -50,6 +51,9 @@ enum Part {
     Engine(engine::Options),
     /// Measure reads, writes and locks beside offloads, and write docs/benchmarks-latency.md.
     Latency(latency::Options),
+    /// Measure a victim's reads beside a neighbour with a limit (QoS) and without, and write
+    /// docs/benchmarks-limits.md.
+    Limits(limits::Options),
     /// Measure a host's reads while clients repeat each route of the management interface.
     Management(management::Options),
     /// Measure durable writes to mirrors, and a resilver, and write docs/benchmarks-mirror.md.
@@ -92,6 +96,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.part {
         Some(Part::Engine(options)) => return engine::run(options),
         Some(Part::Latency(options)) => return latency::run(options),
+        Some(Part::Limits(options)) => return limits::run(options),
         Some(Part::Management(options)) => return management::run(options),
         Some(Part::Mirror(options)) => return mirror::run(options),
         Some(Part::Peers(options)) => return peers::run(options),

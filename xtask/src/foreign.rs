@@ -1,5 +1,5 @@
-//! Initiators that others wrote, in other languages: fetched, and built as programs of their own
-//! in target/foreign. Nothing of them is linked with ours.
+//! Initiators and a reader of VMFS that others wrote, in other languages: fetched, and built as programs of
+//! their own in target/foreign. Nothing of them is linked with ours.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,25 @@ pub(crate) fn build() -> Result<PathBuf> {
     let sources = workspace::root().join("tests/foreign");
     java(&sources.join("jscsi"), &folder.join("jscsi"))?;
     rust(&sources.join("iscsi-client-rs"), &folder.join("iscsi-client-rs"))?;
+    python(&folder.join("dissect"))?;
     Ok(folder)
+}
+
+/// dissect.vmfs of PyPI, and what it needs, in an environment of its own.
+const DISSECT: [&str; 3] = ["dissect.vmfs==3.13", "dissect.cstruct==4.7", "dissect.util==3.24"];
+
+fn python(folder: &Path) -> Result<()> {
+    // Written at the end, so that an installation that was interrupted is done again.
+    let installed = folder.join("installed");
+    if std::fs::read_to_string(&installed).is_ok_and(|what| what == DISSECT.concat()) {
+        return Ok(());
+    }
+    let place = folder.to_string_lossy();
+    process::run("python3", &["-m", "venv", "--clear", &*place])?;
+    let pip = folder.join("bin/pip");
+    let words = [&["install", "--quiet"], &DISSECT[..]].concat();
+    process::run(&pip.to_string_lossy(), &words).context("fetching dissect.vmfs")?;
+    Ok(std::fs::write(installed, DISSECT.concat())?)
 }
 
 /// jSCSI, of Maven's central repository.

@@ -1,6 +1,9 @@
 //! Integrations with platforms: each one's own checks and test suites, against built binaries.
 
 pub(crate) mod ansible;
+pub(crate) mod cinder;
+pub(crate) mod conformance;
+pub(crate) mod forklift;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -13,22 +16,27 @@ use crate::{process, workspace};
 /// The client of the REST interface that the other modules in Go share: formatting and vet. Its tests
 /// are theirs.
 pub(crate) fn go_client(binaries: &Path) -> Result<()> {
-    go_module("integrations/go", binaries)
+    go_module("integrations/go", &only(binaries))
 }
 
 /// The Kubernetes CSI driver: formatting, vet, unit tests, csi-sanity and the stress test, each with a
 /// gantryd of its own.
 pub(crate) fn kubernetes(binaries: &Path) -> Result<()> {
-    go_module("integrations/kubernetes", binaries)
+    go_module("integrations/kubernetes", &only(binaries))
 }
 
 /// The Terraform provider: formatting, vet, and the real terraform against a gantryd for each test.
 pub(crate) fn terraform(binaries: &Path) -> Result<()> {
-    go_module("integrations/terraform", binaries)
+    go_module("integrations/terraform", &only(binaries))
+}
+
+/// Tells a suite where the binaries are.
+fn only(binaries: &Path) -> [(&'static str, &OsStr); 1] {
+    [("GANTRY_BIN_DIR", binaries.as_os_str())]
 }
 
 /// Checks and tests a module. Go fetches the modules of go.sum, and a newer Go if go.mod wants one.
-fn go_module(folder: &str, binaries: &Path) -> Result<()> {
+fn go_module(folder: &str, variables: &[(&str, &OsStr)]) -> Result<()> {
     let folder = workspace::root().join(folder);
     let folder = folder.to_str().context("the path of the work tree is not UTF-8")?;
     let misformatted = process::output("gofmt", &["-l", folder])?;
@@ -36,9 +44,8 @@ fn go_module(folder: &str, binaries: &Path) -> Result<()> {
         bail!("'gofmt -w' has not seen\n{misformatted}");
     }
     process::run("go", &["-C", folder, "vet", "./..."])?;
-    let variables: [(&str, &OsStr); 1] = [("GANTRY_BIN_DIR", binaries.as_os_str())];
     // Go does not know that another build of the daemon is another test.
-    process::run_with("go", &["-C", folder, "test", "-count=1", "./..."], &variables)
+    process::run_with("go", &["-C", folder, "test", "-count=1", "./..."], variables)
 }
 
 /// A project of Proxmox VE whose base classes the plugin's tests load.

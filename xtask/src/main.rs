@@ -12,6 +12,7 @@ mod history;
 mod integrations;
 mod package;
 mod process;
+mod release;
 mod rest;
 mod setup;
 mod sim;
@@ -65,7 +66,7 @@ enum Task {
     Validate(validate::Options),
     /// Build the Debian package: daemon, command line, completions, man pages, systemd unit.
     Package,
-    /// Build the package and put it beside a Containerfile.
+    /// Build the package and an OCI image of its programs, without a container daemon.
     Container,
     /// Write the generated pages of docs/reference.
     Docs,

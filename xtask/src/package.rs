@@ -1,7 +1,8 @@
-//! The Debian package, and what a container image is built from.
+//! The Debian package, and container images: one that is built here, and what another is built from.
 
 mod debian;
 mod glibc;
+pub(crate) mod image;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::process;
+use crate::setup;
 use crate::workspace;
 
 /// Shells that get completions: name, and where the file goes.
@@ -61,10 +63,16 @@ pub(crate) fn run() -> Result<PathBuf> {
     Ok(package)
 }
 
-/// Builds the package and puts it beside its Containerfile.
+/// Builds the package, an OCI image of its programs, and puts the package beside its Containerfile.
 pub(crate) fn container() -> Result<()> {
+    setup::for_containers()?;
     let package = run()?;
     let folder = folder("container")?;
+    let image = image::build(&folder, &workspace::release_folder())?;
+    terminal::progress!(
+        "container: skopeo copy oci:{} docker://REGISTRY/gantry\n",
+        image.display()
+    );
     install(&package, &folder.join("gantry.deb"), 0o644)?;
     let recipe = workspace::root().join("packaging/Containerfile");
     install(&recipe, &folder.join("Containerfile"), 0o644)?;
@@ -73,7 +81,7 @@ pub(crate) fn container() -> Result<()> {
 }
 
 /// A new, empty folder beside the release binaries.
-fn folder(name: &str) -> Result<PathBuf> {
+pub(crate) fn folder(name: &str) -> Result<PathBuf> {
     let target = workspace::release_folder();
     let folder = target.parent().context("release binaries lie in a folder")?.join(name);
     if folder.exists() {

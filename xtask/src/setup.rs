@@ -32,6 +32,18 @@ const LIBISCSI: Package = Package {
     purpose: "the initiator that gantry-host is built on",
 };
 
+/// The second initiator, and what makes it one.
+const QEMU_UTILS: Package = Package {
+    name: "qemu-utils",
+    sign: Sign::Program("qemu-img"),
+    purpose: "a second independent initiator",
+};
+const QEMU_ISCSI: Package = Package {
+    name: "qemu-block-extra",
+    sign: Sign::Library("qemu/block-iscsi.so"),
+    purpose: "iSCSI for qemu-utils",
+};
+
 const PACKAGES: [Package; 16] = [
     Package {
         name: "libiscsi-bin",
@@ -39,16 +51,8 @@ const PACKAGES: [Package; 16] = [
         purpose: "conformance tests of an independent initiator",
     },
     LIBISCSI,
-    Package {
-        name: "qemu-utils",
-        sign: Sign::Program("qemu-img"),
-        purpose: "a second independent initiator",
-    },
-    Package {
-        name: "qemu-block-extra",
-        sign: Sign::Library("qemu/block-iscsi.so"),
-        purpose: "iSCSI for qemu-utils",
-    },
+    QEMU_UTILS,
+    QEMU_ISCSI,
     Package {
         name: "qemu-system-x86",
         sign: Sign::Program("qemu-system-x86_64"),
@@ -121,9 +125,9 @@ pub(crate) fn for_integrations() -> Result<()> {
     const VENV: Package = Package {
         name: "python3-venv",
         sign: Sign::Program("python3"),
-        purpose: "the environment in which the suite of the Ansible collection installs ansible-core",
+        purpose: "the environments in which suites install ansible-core and Cinder",
     };
-    provide(&[LIBISCSI, GO, VENV])?;
+    provide(&[LIBISCSI, GO, VENV, QEMU_UTILS, QEMU_ISCSI])?;
     provide(&PERL)
 }
 
@@ -171,6 +175,20 @@ pub(crate) fn for_ceph() -> Result<()> {
             sign: Sign::Library("librbd.so.1"),
             purpose: "the library that gantryd loads for devices rbd:",
         },
+    ];
+    provide(&PACKAGES)
+}
+
+/// The same for building and starting container images.
+pub(crate) fn for_containers() -> Result<()> {
+    const PACKAGES: [Package; 3] = [
+        Package {
+            name: "mmdebstrap",
+            sign: Sign::Program("mmdebstrap"),
+            purpose: "the libraries of an image",
+        },
+        Package { name: "umoci", sign: Sign::Program("umoci"), purpose: "its layout" },
+        Package { name: "runc", sign: Sign::Program("runc"), purpose: "starting it in a test" },
     ];
     provide(&PACKAGES)
 }

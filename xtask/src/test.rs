@@ -10,9 +10,10 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
 use crate::ceph_cluster::Cluster;
+use crate::package::{self, image};
 use crate::process;
 use crate::workspace;
-use crate::{check, disk_space, foreign, integrations, setup, sim, web};
+use crate::{check, disk_space, foreign, integrations, release, setup, sim, web};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -32,12 +33,20 @@ pub(crate) struct Options {
     /// Run the tests of devices rbd: against a Ceph cluster that is started for them, and nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser"])]
     ceph: bool,
-    /// Run the tests of initiators that others wrote in Java and Rust, and nothing else.
+    /// Run the tests with programs that others wrote (initiators in Java and Rust, a reader of VMFS in Python), and
+    /// nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph"])]
     foreign: bool,
-    /// Run the suites of integrations with platforms (Kubernetes, Proxmox VE, Ansible, Terraform), and nothing else.
+    /// Run the suites of integrations with platforms (Kubernetes, Proxmox VE, Ansible, Cinder, Terraform, Forklift), and nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign"])]
     integrations: bool,
+    /// Build the release before from git's history, replace it by today's programs under load, and
+    /// nothing else.
+    #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign", "integrations"])]
+    upgrade: bool,
+    /// Build an OCI image of the programs, start it by runc, and nothing else. As root, on Debian.
+    #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign", "integrations", "upgrade"])]
+    container: bool,
 }
 
 /// Black-box tests that mostly wait: for devices that hang, or daemons that open again.
@@ -99,9 +108,30 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             measure("kubernetes", || integrations::kubernetes(&tested_folder())),
             measure("proxmox", || integrations::proxmox(&tested_folder())),
             measure("ansible", || integrations::ansible::test(&tested_folder())),
+            measure("cinder", || integrations::cinder::test(&tested_folder())),
             measure("terraform", || integrations::terraform(&tested_folder())),
+            measure("forklift", || integrations::forklift::test(&tested_folder())),
+            measure("conformance", || integrations::conformance::test(&tested_folder())),
         ]);
     }
+    if options.upgrade {
+        return summarize(&[
+            measure("setup", setup::run),
+            measure("build", build_for_tests),
+            measure("upgrade", upgrade),
+        ]);
+    }
+    if options.container {
+        return summarize(&[
+            measure("setup", setup::for_containers),
+            measure("build", build_for_tests),
+            measure("container", container),
+        ]);
+    }
+    everything(options)
+}
+
+fn everything(options: &Options) -> Result<()> {
     disk_space::check()?;
     let seconds = options.sim_seconds.to_string();
     let search = ["run", "--seconds", &seconds, "--mirrors", "some"].map(str::to_owned);
@@ -258,7 +288,28 @@ fn foreign_initiators() -> Result<()> {
     let variables: [(&str, &OsStr); 2] =
         [("GANTRY_BIN_DIR", folder.as_os_str()), ("GANTRY_TEST_FOREIGN_DIR", programs.as_os_str())];
     let targets = ["--test", "foreign_initiators"].map(str::to_owned);
-    cargo_test(&targets, &["--ignored", "--test-threads=1"], &variables)
+    let initiators = cargo_test(&targets, &["--ignored", "--test-threads=1"], &variables);
+    let reader = ["--lib", "second_reader"].map(str::to_owned);
+    initiators.and(cargo_test(&reader, &["--ignored"], &variables))
+}
+
+/// Tests that need an image are ignored elsewhere.
+fn container() -> Result<()> {
+    let (folder, layout) =
+        (tested_folder(), image::build(&package::folder("image")?, &tested_folder())?);
+    let variables: [(&str, &OsStr); 2] =
+        [("GANTRY_BIN_DIR", folder.as_os_str()), ("GANTRY_TEST_IMAGE", layout.as_os_str())];
+    let targets = ["--test", "container"].map(str::to_owned);
+    cargo_test(&targets, &["--ignored", "--test-threads=1", "--nocapture"], &variables)
+}
+
+/// Tests that need the programs of a release are ignored elsewhere.
+fn upgrade() -> Result<()> {
+    let (folder, programs) = (tested_folder(), release::build()?);
+    let variables: [(&str, &OsStr); 2] =
+        [("GANTRY_BIN_DIR", folder.as_os_str()), ("GANTRY_RELEASE_DIR", programs.as_os_str())];
+    let targets = ["--test", "release_upgrade"].map(str::to_owned);
+    cargo_test(&targets, &["--ignored", "--test-threads=1", "--nocapture"], &variables)
 }
 
 fn black_box_of(tests: &[String], options: &[&str]) -> Result<()> {

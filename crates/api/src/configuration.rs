@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use crate::alerts::Alerts;
 use crate::pools::Thresholds;
 use crate::presentation::{BlockSize, Identification, PathState, Primitives};
+use crate::rate_limits::RateLimits;
 use crate::schedules::SetSchedule;
 use crate::types::{CreatePortal, Secret};
 
@@ -72,6 +73,12 @@ pub struct ConfiguredHost {
     /// Which primitives are on for it; as they were when left out.
     #[serde(default)]
     pub primitives: Option<Primitives>,
+    /// The most work that it gets done; as it was when left out.
+    #[serde(default)]
+    pub limits: Option<RateLimits>,
+    /// What it gets of pools for which other hosts wait, too; as it was when left out.
+    #[serde(default)]
+    pub share: Option<u8>,
     /// Its labels; as they were when left out.
     #[serde(default)]
     pub tags: Option<BTreeMap<String, String>>,
@@ -189,6 +196,9 @@ pub struct ConfiguredVolume {
     /// Which primitives are on for it; as they were when left out.
     #[serde(default)]
     pub primitives: Option<Primitives>,
+    /// The most work that hosts get done on it; as it was when left out.
+    #[serde(default)]
+    pub limits: Option<RateLimits>,
     /// Its labels; as they were when left out.
     #[serde(default)]
     pub tags: Option<BTreeMap<String, String>>,

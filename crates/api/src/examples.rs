@@ -45,6 +45,8 @@ fn of_space(route: Route) -> Option<Value> {
         Route::SetPrimitives | Route::SetHostPrimitives | Route::SetVolumePrimitives => {
             json!({ "extended_copy": false, "unmap": true })
         }
+        Route::SetVolumeLimits => json!({ "iops": 5000, "bytes_per_second": 209_715_200 }),
+        Route::SetHostLimits => json!({ "iops": 20_000, "burst_ms": 2000, "share": 4 }),
         Route::CreateSnapshots => json!({
             "pool": "fast",
             "snapshots": [
@@ -127,7 +129,7 @@ pub(crate) fn answer_example(route: Route) -> Option<Value> {
         Route::CreateHost | Route::ShowHost | Route::ChangeHost | Route::SetHostTags => json!({
             "name": "esx1", "initiators": ["iqn.1998-01.com.vmware:esx1-0a1b2c3d"],
             "chap_user": null, "mutual_chap": false, "tags": { "rack": "7" },
-            "primitives": primitives(),
+            "primitives": primitives(), "limits": limits(), "share": 1,
         }),
         Route::ShowPrimitives | Route::SetPrimitives => primitives(),
         Route::SetGroup | Route::ShowGroup | Route::SetGroupTags => json!({
@@ -152,6 +154,10 @@ fn primitives() -> Value {
     json!({
         "compare_and_write": true, "extended_copy": false, "write_same": true, "unmap": true,
     })
+}
+
+fn limits() -> Value {
+    json!({ "iops": 5000, "bytes_per_second": null, "burst_ms": 100 })
 }
 
 fn snapshot() -> Value {

@@ -17,6 +17,7 @@ mod pool_import;
 mod pools;
 mod presentation;
 mod problems;
+mod rate_limits;
 mod routes;
 mod schedules;
 mod scrub;
@@ -57,6 +58,7 @@ pub use presentation::{
     BlockSize, Identification, PathState, Primitives, SetPathState, SetPrimitives, SetReservations,
 };
 pub use problems::{Problem, ProblemKind, ProblemRow};
+pub use rate_limits::{RateLimits, SetHostLimits, SetRateLimits};
 pub use routes::{Format, Listing, Method, ROUTES, Route, Row};
 pub use schedules::{LockSnapshot, Schedule, SetSchedule};
 pub use scrub::{BadRange, Scrub, StartScrub};

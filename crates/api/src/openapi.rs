@@ -15,6 +15,14 @@ mod tests;
 /// The longest name in a path, in characters.
 pub const PATH_NAME_CHARACTERS_MAX: usize = 255;
 
+/// Fields of requests that have another name since an earlier release, which is still taken: the
+/// schema, the earlier name and today's, which `serde` knows as an alias.
+const RENAMED: [(&str, &str, &str); 3] = [
+    ("CloneVolume", "reserved", "thick"),
+    ("ConfiguredShape", "reserved", "thick"),
+    ("CreateVolume", "reserved", "thick"),
+];
+
 /// The whole interface as an OpenAPI 3.1 document.
 pub fn document() -> Value {
     let mut paths: Map<String, Value> = Map::new();
@@ -34,6 +42,7 @@ pub fn document() -> Value {
     }
     let only_answered = schemas.iter_mut().filter(|(name, _)| !taken.contains(*name));
     only_answered.for_each(|(_, schema)| require_all(schema));
+    describe_earlier_names(&mut schemas);
     schemas.insert("Problem".to_owned(), problems::schema());
     json!({
         "openapi": "3.1.0",
@@ -77,6 +86,18 @@ fn require_all(schema: &mut Value) {
     let Some(properties) = schema["properties"].as_object() else { return };
     let names: Vec<&String> = properties.keys().collect();
     schema["required"] = json!(names);
+}
+
+/// Describes earlier names of fields beside today's.
+fn describe_earlier_names(schemas: &mut Map<String, Value>) {
+    for (schema, earlier, today) in RENAMED {
+        let properties = &mut schemas[schema]["properties"];
+        let mut field = properties[today].clone();
+        field["description"] =
+            json!(format!("Deprecated: `{today}` under its name of 0.1.0, in requests."));
+        field["deprecated"] = json!(true);
+        properties[earlier] = field;
+    }
 }
 
 /// The top-level fields of the elements of a list, by which it can be filtered.

@@ -12,9 +12,9 @@ use crate::{
     Finding, Forecast, Group, Host, Identification, ImportPool, Imported, Live, LockMap,
     LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger, Pool, PoolImport, Portal,
     Primitives, Reclaim, RecoveryKey, Rename, ResizePool, ResizeVolume, ResumePool, RevertVolume,
-    Role, Schedule, Scrub, SeriesHistory, SeriesName, Session, SetGroup, SetPathState,
-    SetPrimitives, SetReservations, SetSchedule, SetSnapshotDeletion, SetSpares, SetTags, Snapshot,
-    StartScrub, Target, Task, Thresholds, Token, User, Volume,
+    Role, Schedule, Scrub, SeriesHistory, SeriesName, Session, SetGroup, SetHostLimits,
+    SetPathState, SetPrimitives, SetRateLimits, SetReservations, SetSchedule, SetSnapshotDeletion,
+    SetSpares, SetTags, Snapshot, StartScrub, Target, Task, Thresholds, Token, User, Volume,
 };
 use row::{delete, get, patch, post, put};
 
@@ -191,6 +191,10 @@ routes! {
     SetVolumePrimitives: patch("/v1/volumes/{pool}/{volume}/primitives", Role::Operator,
         || gives(one::<Volume>()).takes::<SetPrimitives>())
         .changes(Route::ShowVolume),
+    /// The most work that hosts get done on a volume, from [`crate::SetRateLimits`].
+    SetVolumeLimits: patch("/v1/volumes/{pool}/{volume}/limits", Role::Operator,
+        || gives(one::<Volume>()).takes::<SetRateLimits>())
+        .changes(Route::ShowVolume),
     /// Another name for a volume, from [`crate::Rename`]; hosts notice nothing.
     RenameVolume: post("/v1/volumes/{pool}/{volume}/rename", Role::Operator,
         || gives(one::<Volume>()).takes::<Rename>())
@@ -239,6 +243,10 @@ routes! {
     /// Which primitives are on for a host, from [`crate::SetPrimitives`].
     SetHostPrimitives: patch("/v1/hosts/{host}/primitives", Role::Operator,
         || gives(one::<Host>()).takes::<SetPrimitives>())
+        .changes(Route::ShowHost),
+    /// The most work that a host gets done, and its share, from [`crate::SetHostLimits`].
+    SetHostLimits: patch("/v1/hosts/{host}/limits", Role::Operator,
+        || gives(one::<Host>()).takes::<SetHostLimits>())
         .changes(Route::ShowHost),
     /// Delete a host that sees no volume of its own.
     DeleteHost: delete("/v1/hosts/{host}", Role::Operator, || gives(nothing()))

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use crate::pools::{Fill, Thresholds};
 use crate::presentation::{BlockSize, Identification, PathState, Primitives};
+use crate::rate_limits::{RateLimits, share_default};
 
 /// The iSCSI target.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -165,6 +166,10 @@ pub struct Volume {
     pub size_bytes: u64,
     /// Whether it is thick: all of its space is set aside.
     pub thick: bool,
+    /// `thick` under its name of 0.1.0, for programs that were written for that.
+    #[serde(default)]
+    #[schema(deprecated)]
+    pub reserved: bool,
     /// The blocks that hosts see.
     #[serde(default)]
     pub block_size: BlockSize,
@@ -177,6 +182,9 @@ pub struct Volume {
     /// Which primitives are on for it.
     #[serde(default)]
     pub primitives: Primitives,
+    /// The most work that hosts get done on it.
+    #[serde(default)]
+    pub limits: RateLimits,
     /// Bytes that hold data, some perhaps shared with other volumes.
     pub mapped_bytes: u64,
     /// Those of them that other volumes, snapshots or clones may hold too, at most; overwriting
@@ -343,6 +351,12 @@ pub struct Host {
     /// Which primitives are on for it.
     #[serde(default)]
     pub primitives: Primitives,
+    /// The most work that it gets done, on all volumes together.
+    #[serde(default)]
+    pub limits: RateLimits,
+    /// What it gets of a pool for which other hosts wait, too: so many times what a host with 1 gets.
+    #[serde(default = "share_default")]
+    pub share: u8,
     /// Its labels.
     #[serde(default)]
     pub tags: BTreeMap<String, String>,

@@ -29,6 +29,7 @@ pub(crate) mod oldest;
 pub(crate) mod pools;
 pub(crate) mod portals;
 pub(crate) mod presentation;
+pub(crate) mod rate_limits;
 pub(crate) mod records;
 pub(crate) mod schedules;
 pub(crate) mod switches;

@@ -196,6 +196,18 @@ pub enum ArrayError {
         /// The text that was given.
         text: String,
     },
+    /// A rate limit or share out of its range.
+    #[error("{what} is from {min} to {max} {unit}: choose another, or none")]
+    InvalidLimit {
+        /// What was to be set.
+        what: &'static str,
+        /// What the range counts.
+        unit: &'static str,
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
     /// Percentages that could never be met.
     #[error("thresholds are percentages from 1 to 100, and the soft one is not above the hard one")]
     InvalidThresholds,

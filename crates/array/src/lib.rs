@@ -20,6 +20,7 @@ pub use configuration::oldest::{OldestSearch, Searched, Standing};
 pub use configuration::pools::{Fill, KnownMember, Mirroring, Pool, PoolDevice, Thresholds};
 pub use configuration::portals::Portal;
 pub use configuration::presentation::{BlockForm, Presentation};
+pub use configuration::rate_limits::{Limited, RateLimits, Share};
 pub use configuration::records::{
     ArrayRecord, GroupRecord, HostRecord, MapRecord, OwnerRecord, PlanRecord, PoolRecord, Record,
     RecordKey, VolumeRecord,

@@ -82,3 +82,27 @@ pub const MAIL_RECEIVERS_MAX: usize = 32;
 
 /// The longest URL of a webhook, in bytes. A longer one is refused.
 pub const URL_BYTES_MAX: usize = 2048;
+
+/// The least limit of I/Os per second; a lower one is refused, since commands would time out.
+pub const IOPS_MIN: u32 = 10;
+
+/// The highest limit of I/Os per second; a higher one is refused.
+pub const IOPS_MAX: u32 = 10_000_000;
+
+/// The least limit of bandwidth in bytes per second; a lower one is refused.
+pub const BYTES_PER_SECOND_MIN: u64 = 1 << 20;
+
+/// The highest limit of bandwidth in bytes per second; a higher one is refused.
+pub const BYTES_PER_SECOND_MAX: u64 = 1 << 40;
+
+/// The shortest time, in milliseconds, for which unused work is saved up; a shorter one is refused.
+pub const BURST_MS_MIN: u32 = 10;
+
+/// The same where nothing is said.
+pub const BURST_MS_DEFAULT: u32 = 100;
+
+/// The longest such time; a longer one is refused.
+pub const BURST_MS_MAX: u32 = 600_000;
+
+/// The largest share of a host; a larger one is refused.
+pub const SHARE_MAX: u8 = 100;

@@ -22,6 +22,7 @@ impl Invocation {
                 })
             }
             HostCommand::Primitives { name, primitives } => self.host_primitives(name, primitives),
+            HostCommand::Limit { name, limits } => self.host_limit(name, *limits),
             HostCommand::Tag(arguments) => self.tag_host(arguments),
             HostCommand::List => {
                 self.show(&self.client.get::<Vec<Host>>("/v1/hosts")?, |hosts| hosts_table(hosts))

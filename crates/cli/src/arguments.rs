@@ -16,13 +16,18 @@ use crate::offload::OffloadCommand;
 use crate::pool_import::RecoveryKeyCommand;
 use crate::pools::{PoolCommand, ThresholdArguments};
 use crate::primitives::PrimitiveArguments;
+use crate::rate_limits::{HostLimitArguments, LimitArguments};
 use crate::schedules::ScheduleCommand;
 use crate::scrubs::ScrubCommand;
 use crate::snapshots::SnapshotCommand;
+use crate::support_bundle::SupportBundleArguments;
 use crate::tasks::TaskCommand;
 use crate::top::TopArguments;
 use crate::users::{AuditArguments, TokenCommand, UserCommand};
 use notation::parse_size;
+
+#[cfg(test)]
+mod tests;
 
 /// Administers a Gantry array.
 #[derive(Debug, Parser)]
@@ -131,6 +136,9 @@ pub(crate) enum Object {
     /// The key by which CHAP secrets in pools are read after the data directory is lost.
     #[command(subcommand)]
     RecoveryKey(RecoveryKeyCommand),
+    /// Write what somebody needs who looks for a fault: state, events, statistics, logs and facts of
+    /// this machine in one .tar.gz, without secrets. Works as far as it can when no daemon answers.
+    SupportBundle(SupportBundleArguments),
     /// Print completions for a shell.
     Completions { shell: Shell },
     /// Write the manual pages into a folder.
@@ -234,6 +242,14 @@ pub(crate) enum VolumeCommand {
         #[command(flatten)]
         primitives: PrimitiveArguments,
     },
+    /// Show the rate limits (QoS) of a volume, or change them, whoever uses it. They count at once, also
+    /// for what waits.
+    Limit {
+        #[arg(value_name = "POOL/NAME")]
+        path: String,
+        #[command(flatten)]
+        limits: LimitArguments,
+    },
     /// Give a volume another name; hosts notice nothing.
     Rename(RenameArguments),
     /// Say which tags (labels) a volume has.
@@ -329,6 +345,13 @@ pub(crate) enum HostCommand {
         name: String,
         #[command(flatten)]
         primitives: PrimitiveArguments,
+    },
+    /// Show the rate limits (QoS) of a host and its share, or change them, on all volumes together. They
+    /// count at once, also for what waits.
+    Limit {
+        name: String,
+        #[command(flatten)]
+        limits: HostLimitArguments,
     },
     /// Say which tags (labels) a host has.
     Tag(TagArguments),

@@ -1,6 +1,7 @@
 //! HTTP client of the command line, over the daemon's Unix socket or its address.
 
 use std::error::Error;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
@@ -11,16 +12,20 @@ use reqwest::blocking::{Client as Http, ClientBuilder, Request, Response};
 use reqwest::{Certificate, Method, StatusCode};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use terminal::printable;
 
 use crate::arguments::Global;
-use crate::printable::{printable, printable_value};
+use crate::printable::printable_value;
 use crate::starting::Patience;
 
 /// Where the daemon keeps its state unless told otherwise.
-const DATA_DEFAULT: &str = "/var/lib/gantry";
+pub(crate) const DATA_DEFAULT: &str = "/var/lib/gantry";
 
 /// The daemon's socket in its data directory.
 const SOCKET_NAME: &str = "gantry.sock";
+
+/// The longest answer that is read whole for a support bundle, in bytes.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// Creating a pool on a slow device may take a while; nothing takes longer than this.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -100,6 +105,39 @@ impl Client {
 
     pub(crate) fn delete(&self, path: &str) -> Result<()> {
         self.call(Method::DELETE, path, None::<&()>).map(|IgnoredAny| ())
+    }
+
+    /// The answer to a question as text, or the words of its refusal. A daemon that is starting is not
+    /// waited for.
+    ///
+    /// # Errors
+    /// When nobody answers within the time.
+    pub(crate) fn ask_once(
+        &self,
+        path: &str,
+        patience: Duration,
+    ) -> Result<Result<String, String>> {
+        let mut request = self.http.get(format!("{}{path}", self.base)).timeout(patience);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let silent = |error: reqwest::Error| {
+            if error.is_timeout() {
+                return anyhow::anyhow!("{} did not answer within {patience:?}", self.place);
+            }
+            self.unreachable(&error)
+        };
+        let response = request.send().map_err(silent)?;
+        let status = response.status();
+        let mut text = String::new();
+        if let Err(error) = response.take(ANSWER_BYTES_MAX).read_to_string(&mut text) {
+            return Ok(Err(format!("the answer broke off: {error}")));
+        }
+        if status.is_success() {
+            return Ok(Ok(text));
+        }
+        let problem = serde_json::from_str::<Problem>(&text);
+        Ok(Err(problem.map_or_else(|_| status.to_string(), |problem| problem.detail)))
     }
 
     fn call<T: DeserializeOwned>(
@@ -213,7 +251,7 @@ fn encrypted(builder: ClientBuilder, ca: Option<&Path>) -> Result<ClientBuilder>
 
 /// The token in a file, else the one in the environment. It is never on the command line, which
 /// others see.
-fn read_token(file: Option<&Path>) -> Result<Option<String>> {
+pub(crate) fn read_token(file: Option<&Path>) -> Result<Option<String>> {
     let Some(path) = file else { return Ok(std::env::var("GANTRY_TOKEN").ok()) };
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the token in {}", path.display()))?;

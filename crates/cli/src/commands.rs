@@ -21,8 +21,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         Object::Pool(command) => invocation.pool(command),
         Object::Volume(command) => invocation.volume(command),
         Object::Snapshot(command) => invocation.snapshot(command),
-        Object::Completions { .. } | Object::ManPages { .. } => {
-            unreachable!("main does these without a daemon")
+        Object::Completions { .. } | Object::ManPages { .. } | Object::SupportBundle(_) => {
+            unreachable!("main does these, which need no daemon")
         }
         Object::Configuration(command) => invocation.configuration(command),
         Object::Task(command) => invocation.task(command),
@@ -164,6 +164,7 @@ impl Invocation {
             VolumeCommand::Primitives { path, primitives } => {
                 self.volume_primitives(path, primitives)
             }
+            VolumeCommand::Limit { path, limits } => self.volume_limit(path, *limits),
             VolumeCommand::Rename(arguments) => self.rename_volume(arguments),
             VolumeCommand::Tag(arguments) => self.tag_volume(arguments),
             VolumeCommand::Delete { path, confirmation } => {

@@ -23,10 +23,12 @@ mod pool_import;
 mod pools;
 mod primitives;
 mod printable;
+mod rate_limits;
 mod schedules;
 mod scrubs;
 mod snapshots;
 mod starting;
+mod support_bundle;
 mod tables;
 mod tasks;
 mod top;
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
             manuals::print_completions(*shell);
             Ok(())
         }
+        Object::SupportBundle(bundle) => support_bundle::run(bundle, &arguments.global),
         Object::ManPages { folder } => manuals::write_pages(folder),
         _ => commands::run(&arguments),
     };

@@ -9,6 +9,7 @@ use comfy_table::presets::NOTHING;
 
 use crate::labels::format_tags;
 use crate::primitives::primitives_text;
+use crate::rate_limits::limits_text;
 use notation::format_size;
 use notation::format_time;
 
@@ -62,6 +63,7 @@ pub(crate) fn volume_details(volume: &Volume) -> Table {
         ("Block size", block_size(volume.block_size).to_owned()),
         ("Vendor and product", identification(volume.identification.as_ref())),
         ("Primitives", primitives_text(volume.primitives)),
+        ("Limits", limits_text(volume.limits)),
         ("Reservations hidden", yes_or_no(volume.reservations_hidden)),
         ("LUN", luns(volume)),
         ("Hosts", or_dash(volume.hosts.join(", "))),

@@ -7,7 +7,7 @@ use array::{ArrayError, Chap, Configuration, Host, Rest, Secrets, Tagged};
 
 use crate::change::{Answer, Applied, ConfigurationChange, Draft, Touched, View};
 use crate::problems::{bad_request, refused};
-use crate::{chap, primitives};
+use crate::{chap, primitives, rate_limits};
 
 /// How a front end checks the name of an initiator, and writes it so that it is found at login.
 pub type FoldName = fn(&str) -> Result<String, String>;
@@ -200,12 +200,15 @@ pub fn describe_host(array: &Configuration, secrets: &Secrets, name: &str) -> ap
     let host = array.hosts.get(name);
     let initiators = host.into_iter().flat_map(|host| host.initiators.iter().cloned());
     let chap = secrets.hosts.get(name);
+    let (limits, share) = array.limits_of_host(name);
     api::Host {
         name: name.to_owned(),
         initiators: initiators.collect(),
         chap_user: host.and_then(|host| host.chap_name.clone()),
         mutual_chap: chap.is_some_and(|chap| chap.target.is_some()),
         primitives: primitives::describe(array.switches_off_of_host(name)),
+        limits: rate_limits::describe(limits),
+        share: share.get(),
         tags: array.tags(Tagged::Host(name)),
     }
 }

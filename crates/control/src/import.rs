@@ -11,7 +11,7 @@ use api::{
     Severity,
 };
 use array::{
-    Access, ArrayError, Chap, Identification, Presentation, Rest, Tagged, Tags, VolumePath,
+    Access, ArrayError, Chap, Identification, Presentation, Rest, Share, Tagged, Tags, VolumePath,
 };
 use block::{SwitchesOff, VolumeId};
 
@@ -21,7 +21,8 @@ use crate::hosts::FoldName;
 use crate::limits::IMPORT_PROBLEMS_MAX;
 use crate::problems::{bad_request, conflict};
 use crate::{
-    Effect, Forgotten, alerts, chap, identification, portals, primitives, schedules, thresholds,
+    Effect, Forgotten, alerts, chap, identification, portals, primitives, rate_limits, schedules,
+    thresholds,
 };
 
 /// The form that is written and read.
@@ -200,6 +201,7 @@ impl<'a> Taking<'a> {
         let Draft { array, secrets } = &mut *self.draft;
         let before = array.hosts.get(&host.name).cloned();
         let off_before = array.switches_off_of_host(&host.name);
+        let limited_before = array.limits_of_host(&host.name);
         let known = secrets.hosts.get(&host.name);
         let chap = host.chap.as_ref().map(|chap| read_chap(chap, known)).transpose()?;
         let folded = host.initiators.iter().map(|name| (self.fold)(name));
@@ -207,6 +209,8 @@ impl<'a> Taking<'a> {
             initiators: folded.collect::<Result<_, _>>()?,
             chap_name: chap.as_ref().map(|chap| chap.initiator.name.clone()),
             switches_off: host.primitives.map_or(off_before, primitives::parse),
+            limits: host.limits.map_or(limited_before.0, rate_limits::parse),
+            share: host.share.map_or(Ok(limited_before.1), Share::new).map_err(text)?,
         };
         let switched = primitives::notes(
             &format!("host {}", host.name),
@@ -215,6 +219,9 @@ impl<'a> Taking<'a> {
             primitives::BY_IMPORT,
         );
         self.effects.extend(switched);
+        let (object, limited) = (format!("host {}", host.name), (after.limits, after.share));
+        let by = rate_limits::BY_IMPORT;
+        self.effects.extend(rate_limits::notes(&object, limited_before, limited, by));
         if before.as_ref() == Some(&after) && known == chap.as_ref() {
             return Ok(retagged.then_some("is changed"));
         }
@@ -333,10 +340,12 @@ impl<'a> Taking<'a> {
             reservations_hidden: wanted.reservations_hidden.unwrap_or(before.reservations_hidden),
             identification: own.map_err(text)?.or(before.identification),
             switches_off: wanted.primitives.map_or(before.switches_off, primitives::parse),
+            limits: wanted.limits.map_or(before.limits, rate_limits::parse),
             ..before
         };
+        after.limits.check().map_err(text)?;
         self.draft.array.set_presentation(id, after);
-        let Presentation { reservations_hidden, identification, switches_off, .. } = after;
+        let Presentation { reservations_hidden, identification, switches_off, limits, .. } = after;
         if before.reservations_hidden != reservations_hidden {
             let told = ExportEvent::ReservationsHidden(id, reservations_hidden);
             self.effects.push(Effect::Tell(told));
@@ -348,6 +357,9 @@ impl<'a> Taking<'a> {
             self.effects.push(Effect::Tell(ExportEvent::VolumeSwitchesOff(id, switches_off)));
             self.note_switched(self.view.name_of(id), before.switches_off, switches_off);
         }
+        let limited = |limits| (limits, Share::default());
+        let (was, is, name) = (limited(before.limits), limited(limits), self.view.name_of(id));
+        self.effects.extend(rate_limits::notes(&name, was, is, rate_limits::BY_IMPORT));
         Ok(before != after)
     }
 

@@ -36,6 +36,7 @@ pub mod precondition;
 pub mod primitives;
 pub mod problems;
 pub mod procedures;
+pub mod rate_limits;
 pub mod reopening;
 pub mod schedules;
 pub mod session_ends;

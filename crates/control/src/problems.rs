@@ -117,6 +117,7 @@ pub fn refused(error: &ArrayError) -> Problem {
         | ArrayError::InvalidSchedule(_)
         | ArrayError::InvalidAlert(_)
         | ArrayError::InvalidTag(_)
+        | ArrayError::InvalidLimit { .. }
         | ArrayError::InvalidThresholds
         | ArrayError::LunTooLarge(_)
         | ArrayError::DeviceTwice(_) => bad_request(error),

@@ -17,3 +17,4 @@ pub mod touch;
 pub mod vaai;
 pub mod vm;
 pub mod vmkfstools;
+pub mod xcopy_validate;

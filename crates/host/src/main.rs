@@ -32,6 +32,10 @@ struct Arguments {
     /// Folder of the simulated host.
     #[arg(long, global = true, env = "GANTRY_HOST_STATE", default_value = "gantry-host-state")]
     state: PathBuf,
+    /// The initiator's name with which fill, check, hash, zero, unmap and copy log in; one of their own when
+    /// left out.
+    #[arg(long, global = true)]
+    initiator: Option<String>,
     /// Divide all time-outs of the initiator by this: for tests.
     #[arg(long, global = true, hide = true, default_value_t = 1)]
     divide_times: u32,
@@ -73,6 +77,12 @@ enum Command {
         /// Compare with zeros instead.
         #[arg(long)]
         zero: bool,
+    },
+    /// Read, and print the SHA-256.
+    Hash {
+        url: String,
+        #[command(flatten)]
+        range: RangeArguments,
     },
     /// Write zeros, by WRITE SAME.
     Zero {
@@ -247,7 +257,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let judges = matches!(
         arguments.command,
-        Command::Validation(_) | Command::Host(HostSubcommand::Doctor { .. })
+        Command::Validation(_)
+            | Command::Host(HostSubcommand::Doctor { .. } | HostSubcommand::XcopyValidate { .. })
     );
     let times = if judges { Times::JUDGE } else { Times::HOST };
     times::choose(times.divided(arguments.divide_times));
@@ -255,24 +266,23 @@ fn main() -> ExitCode {
         Command::Host(subcommand) => {
             ended(subcommands::run(subcommand, &arguments.state, arguments.json))
         }
-        Command::Validation(order) => ended(validation::run(order, arguments.json)),
+        Command::Validation(order) => {
+            ended(validation::run(order, arguments.json).map(|()| ExitCode::SUCCESS))
+        }
         Command::PrintReference => {
             terminal::say_part!("{}", reference::page(&Arguments::command()));
             ExitCode::SUCCESS
         }
-        command => measure(command, arguments.json),
+        command => measure(command, arguments.initiator.as_deref(), arguments.json),
     }
 }
 
-fn ended(result: Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failed(&error),
-    }
+fn ended(result: Result<ExitCode>) -> ExitCode {
+    result.unwrap_or_else(|error| failed(&error))
 }
 
-fn measure(command: &Command, as_json: bool) -> ExitCode {
-    match run(command) {
+fn measure(command: &Command, initiator: Option<&str>, as_json: bool) -> ExitCode {
+    match run(command, initiator) {
         Ok(outcome) if as_json => {
             terminal::say!("{outcome}");
             ExitCode::SUCCESS
@@ -292,9 +302,14 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn connect(url: &str) -> Result<Session> {
-    let initiator = format!("iqn.2026-11.io.gantry.host:{}", std::process::id());
-    Ok(Session::connect(url, &initiator, HeaderDigest::None)?)
+fn connect(url: &str, initiator: Option<&str>) -> Result<Session> {
+    let own = format!("iqn.2026-11.io.gantry.host:{}", std::process::id());
+    Ok(Session::connect(url, initiator.unwrap_or(&own), HeaderDigest::None)?)
+}
+
+fn hash(session: &mut Session, range: &RangeArguments) -> Result<Value> {
+    let range = range.on(session)?;
+    Ok(json!({ "bytes": range.length, "sha256": ranges::hash(session, range)? }))
 }
 
 impl RangeArguments {
@@ -331,7 +346,8 @@ fn measured(
     }))
 }
 
-fn run(command: &Command) -> Result<Value> {
+fn run(command: &Command, initiator: Option<&str>) -> Result<Value> {
+    let connect = |url: &str| connect(url, initiator);
     match command {
         Command::Host(_) | Command::Validation(_) | Command::PrintReference => Ok(Value::Null),
         Command::Fill { url, range, seed } => {
@@ -345,6 +361,7 @@ fn run(command: &Command) -> Result<Value> {
                 ranges::check(session, range, expected)
             })
         }
+        Command::Hash { url, range } => hash(&mut connect(url)?, range),
         Command::Zero { url, range, by_host } => {
             measured(&mut connect(url)?, range, |session, range| {
                 ranges::zero(session, range, !by_host)

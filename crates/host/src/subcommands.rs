@@ -3,8 +3,10 @@
 mod machines;
 
 use std::fs;
+use std::io::IsTerminal;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -15,6 +17,7 @@ use host::esxi::datastore::{self, Datastore, split_path};
 use host::esxi::doctor::{self, Depth};
 use host::esxi::esxtop::{self, Shape};
 use host::esxi::state::Host;
+use host::esxi::xcopy_validate::{self, Colors, Level, Wanted};
 use host::esxi::{esxcli, mover, scsidevs, touch, vmkfstools};
 
 /// What a simulated host can be asked for.
@@ -74,6 +77,20 @@ pub(crate) enum HostSubcommand {
         #[arg(long)]
         scratch: bool,
     },
+    /// Whether clones of a datastore's disks would be offloaded: the checks and lines of Forklift's
+    /// xcopy-validate. Ends with the number of failures.
+    #[command(group = clap::ArgGroup::new("which").required(true))]
+    XcopyValidate {
+        /// The datastore.
+        #[arg(long, group = "which")]
+        datastore: Option<String>,
+        /// A disk on it instead: /vmfs/volumes/DATASTORE/PATH.
+        #[arg(long, group = "which")]
+        vmdk: Option<String>,
+        /// All datastores of the host.
+        #[arg(long, group = "which")]
+        all_datastores: bool,
+    },
     /// Many hosts touch files on one datastore.
     TouchLoop {
         urls: Vec<String>,
@@ -122,11 +139,38 @@ pub(crate) enum FileSubcommand {
     },
 }
 
+/// Failures that an exit status tells at most.
+const FAILURES_TOLD_MAX: usize = 125;
+
 /// Carries out what was asked; prints what there is to say.
 ///
 /// # Errors
 /// Whatever goes wrong.
-pub(crate) fn run(subcommand: &HostSubcommand, state: &Path, as_json: bool) -> Result<()> {
+pub(crate) fn run(subcommand: &HostSubcommand, state: &Path, as_json: bool) -> Result<ExitCode> {
+    if let HostSubcommand::XcopyValidate { datastore, vmdk, .. } = subcommand {
+        let wanted = match (datastore, vmdk) {
+            (Some(name), _) => Wanted::Datastore(name.clone()),
+            (None, Some(path)) => Wanted::of_disk(path)?,
+            (None, None) => Wanted::All,
+        };
+        return readiness(&mut Host::open(state)?, &wanted, as_json);
+    }
+    carry_out(subcommand, state, as_json).map(|()| ExitCode::SUCCESS)
+}
+
+fn readiness(host: &mut Host, wanted: &Wanted, as_json: bool) -> Result<ExitCode> {
+    let found = xcopy_validate::examine(host, wanted)?;
+    let colors = if std::io::stdout().is_terminal() { Colors::Ansi } else { Colors::None };
+    if as_json {
+        terminal::say!("{}", serde_json::to_string_pretty(&found)?);
+    } else {
+        terminal::say_part!("{}", found.text(colors));
+    }
+    let failures = found.count(Level::Fail).min(FAILURES_TOLD_MAX);
+    Ok(ExitCode::from(u8::try_from(failures).expect("it is at most 125")))
+}
+
+fn carry_out(subcommand: &HostSubcommand, state: &Path, as_json: bool) -> Result<()> {
     match subcommand {
         HostSubcommand::HostCreate { name, iqn } => {
             let host = Host::create(state, name, iqn.as_deref())?;
@@ -194,6 +238,7 @@ fn on_host(subcommand: &HostSubcommand, host: &mut Host, as_json: bool) -> Resul
         HostSubcommand::Vm(subcommand) => machines::run(host, subcommand),
         HostSubcommand::HostCreate { .. }
         | HostSubcommand::Doctor { .. }
+        | HostSubcommand::XcopyValidate { .. }
         | HostSubcommand::TouchLoop { .. } => {
             unreachable!("carried out without a host")
         }
@@ -267,7 +312,7 @@ fn list(store: &mut Datastore, inside: &str) -> Result<()> {
             status.kind,
             status.length,
             status.allocated,
-            entry.name
+            terminal::printable(&entry.name).replace('\n', "\\n")
         );
     }
     Ok(())

@@ -4,20 +4,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block::{BlockError, Request, VolumeId};
+use block::{BlockError, Primitive, Request, VolumeId};
 use hashbrown::HashMap;
 use store::{Change, Done, Health, Outcome, Tag};
 
-use crate::dispatch::Dispatch;
+use crate::dispatch::{self, Asked, Dispatch};
 use crate::exports::{Export, ExportEvent, Exports, VolumeSpace};
 use crate::http::Doors;
-use crate::iscsi::{Places, Refusals};
+use crate::iscsi::{HeldCommand, Places, Refusals};
 use crate::ledger_feed::LedgerFeed;
 use crate::limits::{BLOCKS_PER_TURN, TICK, VOLUMES_PER_TICK};
 use crate::pool::Pool;
 use crate::pools::{PoolId, Pools, Round};
 use crate::rod_token_spaces::is_hidden;
 use crate::scheduler::HostNumber;
+use crate::throttle::{Claim, Throttle};
 use crate::unit_states::UnitStates;
 use crate::witness::Witness;
 use crate::work::{RequestId, SessionId};
@@ -43,6 +44,8 @@ pub(crate) struct DataPlane {
     pub(crate) traffic: Traffic,
     pub(crate) feed: LedgerFeed,
     pub(crate) dispatch: Dispatch,
+    /// Holds back commands, and requests of copies, for the limits of volumes and hosts.
+    pub(crate) throttle: Throttle<HeldWork>,
     /// The host of each session.
     hosts: HashMap<SessionId, HostNumber>,
     finished: Vec<(Ticket, Result<Outcome, store::Failure>)>,
@@ -54,6 +57,12 @@ pub(crate) struct DataPlane {
     pub(crate) places: Places,
     /// Connections of the management interface.
     pub(crate) http_doors: Arc<Doors>,
+}
+
+/// What limits hold back.
+pub(crate) enum HeldWork {
+    Command(HeldCommand),
+    Request(Asked),
 }
 
 /// Traffic counters of all connections since the daemon started.
@@ -101,6 +110,7 @@ impl DataPlane {
             traffic: Traffic::default(),
             feed,
             dispatch: Dispatch::new(),
+            throttle: Throttle::default(),
             hosts: HashMap::new(),
             finished: Vec::new(),
             refusals: Refusals::default(),
@@ -205,14 +215,18 @@ impl DataPlane {
         self.pool_of.retain(|_, other| *other != pool);
     }
 
-    /// Says whose share the requests of a session are taken from.
-    pub(crate) fn open_session(&mut self, session: SessionId, host: HostNumber) {
+    /// Says whose share the requests of a session are taken from, and whose limits it has.
+    pub(crate) fn open_session(&mut self, session: SessionId, host: HostNumber, name: &str) {
         self.hosts.insert(session, host);
+        self.throttle.open_session(session, name);
     }
 
-    /// The session is gone; what it has under way still ends.
+    /// The session is gone, and with it the commands that limits hold back; what it has under way still
+    /// ends.
     pub(crate) fn close_session(&mut self, session: SessionId) {
         self.hosts.remove(&session);
+        self.throttle.withdraw(Some(session), |held| matches!(held, HeldWork::Command(_)));
+        self.throttle.close_session(session);
     }
 
     /// Carries requests down, as many as this turn of the loop may take, and completions up until
@@ -298,10 +312,8 @@ impl DataPlane {
         }
         while let Some((id, volume, request)) = self.exports.next_request() {
             moved = true;
-            if Dispatch::passes(&request) {
-                self.submit(id, volume, request);
-            } else {
-                self.queue(id, volume, request);
+            if let Some(passed) = self.throttled((id, volume, request)) {
+                self.send_down(passed);
             }
         }
         moved |= self.withdraw_unwanted();
@@ -312,12 +324,49 @@ impl DataPlane {
         moved
     }
 
+    /// Holds a request of a copy back if the limits of its volumes or its host say so. Other commands
+    /// were held back before they began.
+    fn throttled(&mut self, asked: Asked) -> Option<Asked> {
+        if self.throttle.is_idle() {
+            return Some(asked);
+        }
+        let Some(issuer) = self.exports.issuer(asked.0) else { return Some(asked) };
+        if !matches!(issuer.primitive, Primitive::ExtendedCopy | Primitive::Token) {
+            return Some(asked);
+        }
+        let session = issuer.session;
+        let host = self.hosts.get(&session).copied().unwrap_or(HostNumber(0));
+        let claim = Claim::of_request((host, session), &asked, dispatch::cost(&asked.2));
+        match self.throttle.admit(claim, HeldWork::Request(asked))? {
+            HeldWork::Request(asked) => Some(asked),
+            HeldWork::Command(_) => None,
+        }
+    }
+
+    /// A request goes to the engine, or waits for its host's turn.
+    pub(crate) fn send_down(&mut self, (id, volume, request): Asked) {
+        if Dispatch::passes(&request) {
+            self.submit(id, volume, request);
+        } else {
+            self.queue(id, volume, request);
+        }
+    }
+
     /// Requests that wait here, of commands that were aborted meanwhile, go nowhere.
     fn withdraw_unwanted(&mut self) -> bool {
         if !self.exports.take_unwanted() {
             return false;
         }
-        let withdrawn = self.dispatch.withdraw(|id| self.exports.is_wanted(id));
+        let mut withdrawn = self.dispatch.withdraw(|id| self.exports.is_wanted(id));
+        let is_unwanted = |held: &HeldWork| match held {
+            HeldWork::Request(asked) => !self.exports.is_wanted(asked.0),
+            HeldWork::Command(_) => false,
+        };
+        let held = self.throttle.withdraw(None, is_unwanted);
+        withdrawn.extend(held.iter().filter_map(|held| match held {
+            HeldWork::Request(asked) => Some(asked.0),
+            HeldWork::Command(_) => None,
+        }));
         withdrawn.iter().for_each(|&id| self.exports.withdrawn(id));
         !withdrawn.is_empty()
     }

@@ -42,6 +42,11 @@ impl Dispatch {
         cost(request) < SMALL_REQUEST_BYTES
     }
 
+    /// A host has so many shares from now on, also of what waits.
+    pub(crate) fn set_share(&mut self, host: HostNumber, share: u8) {
+        self.queue.set_share(host, share);
+    }
+
     /// Queues a request of a host for a pool.
     pub(crate) fn push(
         &mut self,
@@ -87,7 +92,7 @@ impl Dispatch {
 }
 
 /// Cost of a request, in bytes read or written.
-fn cost(request: &Request) -> u64 {
+pub(crate) fn cost(request: &Request) -> u64 {
     let map = |bytes: u64| bytes / MAPPED_BYTES_PER_BYTE;
     match request {
         Request::Read { range } => range.length,

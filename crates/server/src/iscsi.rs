@@ -16,6 +16,7 @@ mod recovery;
 mod refusals;
 mod sessions;
 mod sockets;
+mod throttling;
 
 use std::collections::BTreeSet;
 
@@ -36,6 +37,7 @@ pub(crate) use connection::Connection;
 pub(crate) use options::SessionOptions;
 pub(crate) use refusals::{Reason, Refusals};
 pub(crate) use sessions::{Session, Sessions};
+pub(crate) use throttling::HeldCommand;
 
 /// Portals, connections and sessions of initiators.
 pub(crate) struct FrontEnd {

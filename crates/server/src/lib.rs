@@ -35,6 +35,7 @@ mod rod_token_spaces;
 mod rotating_log;
 mod scheduler;
 mod source_address;
+mod throttle;
 mod trust;
 mod unit_states;
 mod witness;

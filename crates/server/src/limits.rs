@@ -123,6 +123,12 @@ pub const SHARE_BYTES: i64 = 64 << 10;
 /// Cost of a command in its host's share besides its data, in bytes.
 pub const COMMAND_COST: i64 = 4 << 10;
 
+/// Bytes of work that count as one I/O where I/Os are limited; a larger command counts as so many.
+pub const OPERATION_BYTES: u64 = 256 << 10;
+
+/// Commands that limits let go on in one turn of the loop; further ones go on in the next.
+pub const RELEASES_PER_TURN: usize = 1024;
+
 /// Highest cost of one command or request, in bytes of work: twice the longest transfer.
 pub const COST_MAX: u64 = 64 << 20;
 
@@ -311,6 +317,10 @@ pub const LOG_LINES_MAX: usize = 8192;
 
 /// Bytes of the lines of the log that wait to be written; further lines are lost and counted.
 pub const LOG_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of one message for syslog; what is longer is cut off. Receivers take 2,048 at least (RFC 5424
+/// 6.1), and most of them 8 KiB.
+pub const SYSLOG_BYTES_MAX: usize = 8 << 10;
 
 /// Bytes of one line of the log; what is longer is cut off.
 pub const LOG_LINE_BYTES_MAX: usize = 16 << 10;

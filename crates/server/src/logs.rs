@@ -1,10 +1,13 @@
-//! Non-blocking log on standard error: a bounded queue of lines, and one thread that writes them.
+//! Non-blocking log on standard error, or to a log daemon: a bounded queue of lines, and one thread
+//! that writes them.
 //!
 //! Nobody waits for the log. A line that finds the queue full, or that cannot be written (no space,
 //! a closed pipe or terminal, an I/O error), is lost and counted; as soon as a line can be written
 //! again, the log says how many were lost. Messages of panics go the same way.
 
+mod destination;
 mod lines;
+mod structured;
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fs::File;
@@ -18,13 +21,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGXFSZ};
-use tracing::Level;
+use tracing::{Level, Metadata};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::limits::{LOG_BYTES_MAX, LOG_LINE_BYTES_MAX, LOG_LINES_MAX, OUTPUT_PATIENCE};
 use crate::options::LogFormat;
+use destination::Destination;
 use lines::{Lines, Output};
+use structured::{Datagrams, severity};
+
+pub use destination::LogAddress;
 
 /// The queue of the one log that a process has.
 static QUEUE: OnceLock<Queue> = OnceLock::new();
@@ -56,7 +65,7 @@ struct Queue {
 ///
 /// From here on a terminal that hangs up (SIGHUP) and a file that reaches the limit of its size
 /// (SIGXFSZ) end the daemon as little as a closed pipe does: Rust ignores SIGPIPE.
-pub fn start(format: LogFormat) -> Log {
+pub fn start(format: LogFormat, address: Option<&LogAddress>) -> Log {
     for signal in [SIGHUP, SIGXFSZ] {
         // Registering fails only for signals that cannot be caught.
         let _ = signal_hook::flag::register(signal, Arc::new(AtomicBool::new(false)));
@@ -65,11 +74,11 @@ pub fn start(format: LogFormat) -> Log {
     let queue = Queue { orders, bytes: AtomicUsize::new(0), format };
     // A second start goes on with the first queue.
     if QUEUE.set(queue).is_ok() {
-        let output = io::stderr().as_fd().try_clone_to_owned().map(File::from);
+        let output = Destination::open(format, address);
         let thread = thread::Builder::new().name("log".to_owned());
         // Without a thread, or a descriptor for it, every line is lost, and counted.
         let _ = output.and_then(|output| {
-            thread.spawn(move || carry_out(&received, Lines::new(Output(output), format)))
+            thread.spawn(move || carry_out(&received, Lines::new(output, format)))
         });
         std::panic::set_hook(Box::new(|panic| say(Level::ERROR, &describe(panic))));
         subscribe(format);
@@ -79,22 +88,38 @@ pub fn start(format: LogFormat) -> Log {
 
 fn subscribe(format: LogFormat) {
     let filter = EnvFilter::try_from_env("GANTRY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    if format.is_datagrams() {
+        let datagrams = Datagrams { format, enter };
+        return tracing_subscriber::registry().with(filter).with(datagrams).init();
+    }
+    let to_journal = format == LogFormat::Text && goes_to_journal();
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(Entrance)
+        .with_writer(Entrance { to_journal, level: None })
         // The library would write its own errors to standard error directly.
         .log_internal_errors(false)
         .with_ansi(false);
     match format {
-        LogFormat::Text => log.init(),
         LogFormat::Json => log.json().flatten_event(true).init(),
+        _ => log.init(),
     }
 }
 
+/// Whether standard error is a stream of systemd's journal, which takes a priority before each line
+/// (sd-daemon(3)): the service manager names the stream's device and inode.
+fn goes_to_journal() -> bool {
+    let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    let own = rustix::fs::fstat(io::stderr());
+    own.is_ok_and(|own| named == format!("{}:{}", own.st_dev, own.st_ino))
+}
+
 impl Log {
-    /// Writes a line as it is, without time and level.
+    /// Writes a line as it is, without time and level; as an error where events are datagrams.
     pub fn plain(&self, line: &str) {
-        enter(format!("{line}\n").into_bytes());
+        match QUEUE.get() {
+            Some(queue) if queue.format.is_datagrams() => say(Level::ERROR, line),
+            _ => enter(format!("{line}\n").into_bytes()),
+        }
     }
 }
 
@@ -181,19 +206,33 @@ fn carry_out<W: Write>(received: &Receiver<Order>, mut lines: Lines<W>) {
 }
 
 /// Where `tracing` puts its lines: each with one call.
-struct Entrance;
+#[derive(Clone, Copy)]
+struct Entrance {
+    /// Whether lines begin with their priority.
+    to_journal: bool,
+    level: Option<Level>,
+}
 
 impl MakeWriter<'_> for Entrance {
     type Writer = Self;
 
     fn make_writer(&self) -> Self {
-        Self
+        *self
+    }
+
+    fn make_writer_for(&self, event: &Metadata<'_>) -> Self {
+        Self { level: Some(*event.level()), ..*self }
     }
 }
 
 impl Write for Entrance {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        enter(line.to_vec());
+        match self.level {
+            Some(level) if self.to_journal => {
+                enter([format!("<{}>", severity(level)).as_bytes(), line].concat());
+            }
+            _ => enter(line.to_vec()),
+        }
         Ok(line.len())
     }
 

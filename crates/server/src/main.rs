@@ -7,7 +7,11 @@ use clap::Parser;
 
 fn main() -> ExitCode {
     let options = server::Options::parse();
-    let log = server::logs::start(options.log);
+    if let Err(error) = options.check_log() {
+        terminal::complain!("gantryd: {error}");
+        return ExitCode::FAILURE;
+    }
+    let log = server::logs::start(options.log, options.log_address.as_ref());
     match server::run(&options) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::{Problem, Route};
-use array::{ArrayError, Configuration, FreeLuns, Secrets};
+use array::{ArrayError, Configuration, FreeLuns, Limited, Secrets};
 use axum::body::Bytes;
 use control::change::{Applied, Touched};
 use control::claims::Claims;
@@ -165,6 +165,8 @@ pub(crate) struct Management {
     closing: bool,
     /// Who must be told that their LUNs changed.
     luns_changed: Touched,
+    /// Limits of volumes and hosts that are in effect and not told yet.
+    limits_changed: Vec<Limited>,
     /// Members of mirrors that are lost, and when they are looked for.
     lost_members: Lost,
     owed_scrubs: OwedScrubs,
@@ -326,6 +328,7 @@ impl Management {
     ) -> anyhow::Result<Self> {
         hosts::fold_saved_initiators(&mut configuration);
         let (configuration, secrets) = (Arc::new(configuration), Arc::new(secrets));
+        let limits = configuration.all_limits();
         let findings = directory.findings().clone();
         let free_luns = free_luns(&directory);
         let upgrade =
@@ -370,6 +373,7 @@ impl Management {
             findings,
             closing: false,
             luns_changed: Touched::Nobody,
+            limits_changed: limits,
             lost_members: Lost::default(),
             owed_scrubs: OwedScrubs::default(),
             spares: Spares::default(),
@@ -534,6 +538,11 @@ impl Management {
             self.events.note(api::Severity::Error, "daemon".to_owned(), message);
             Err(internal(&"a mistake in gantryd: see 'gantry events'; hosts are served on"))
         })
+    }
+
+    /// Limits of volumes and hosts that changed since the last call.
+    pub(crate) fn take_limits_changed(&mut self) -> Vec<Limited> {
+        std::mem::take(&mut self.limits_changed)
     }
 
     /// Whose LUN maps or volumes changed since the last call.

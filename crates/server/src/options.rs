@@ -8,6 +8,10 @@ use clap::{Args, Parser, ValueEnum};
 use crate::controller::{PeerPortal, parse_number};
 use crate::iscsi::SessionOptions;
 use crate::limits::MEMORY_BYTES_MIN;
+use crate::logs::LogAddress;
+
+#[cfg(test)]
+mod tests;
 
 /// Serves thin volumes over iSCSI, with every VAAI offload.
 #[derive(Debug, Parser)]
@@ -51,10 +55,14 @@ pub struct Options {
     /// Do not count what hosts do: no offload ledger, rates, latencies or history.
     #[arg(long)]
     pub no_statistics: bool,
-    /// How the log is written, to standard error. What is written is chosen by GANTRY_LOG, for
-    /// example 'info' or 'debug'.
+    /// How the log is written: to standard error as lines or JSON, or as fields to journald, or to
+    /// syslog (RFC 5424). What is written is chosen by GANTRY_LOG, for example 'info' or 'debug'.
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub log: LogFormat,
+    /// Where --log journald and --log syslog send: 'unix:/PATH', or for syslog 'udp:IP:PORT'. By default
+    /// the sockets of this machine: /run/systemd/journal/socket and /dev/log.
+    #[arg(long, value_name = "ADDRESS")]
+    pub log_address: Option<LogAddress>,
     /// Seconds for which a LUN number rests after its volume was unmapped, and after the last
     /// command or session that may have meant that volume, before it goes to another one.
     #[arg(long, value_name = "S", default_value_t = 600, value_parser = clap::value_parser!(u64).range(0..=86_400))]
@@ -114,6 +122,35 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+    /// Fields for systemd-journald, by its native protocol.
+    Journald,
+    /// Messages for syslog (RFC 5424).
+    Syslog,
+}
+
+impl LogFormat {
+    /// Whether each event is a datagram to a log daemon.
+    pub(crate) const fn is_datagrams(self) -> bool {
+        matches!(self, Self::Journald | Self::Syslog)
+    }
+}
+
+impl Options {
+    /// Whether the log can go where it is to go.
+    ///
+    /// # Errors
+    /// A sentence, when it cannot.
+    pub fn check_log(&self) -> Result<(), &'static str> {
+        match (self.log, &self.log_address) {
+            (LogFormat::Text | LogFormat::Json, Some(_)) => {
+                Err("--log-address is for --log journald and --log syslog")
+            }
+            (LogFormat::Journald, Some(LogAddress::Udp(_))) => {
+                Err("journald is reached over a socket of this machine: --log-address unix:/PATH")
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// How files and block devices are read and written.
@@ -149,18 +186,4 @@ fn parse_memory(text: &str) -> Result<u64, String> {
         return Err("the maps of the pools need at least 256M: choose a larger size".to_owned());
     }
     Ok(bytes)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn memory_is_read_as_people_write_it_and_has_a_least_size() {
-        assert_eq!(parse_memory("2G"), Ok(2 << 30));
-        assert_eq!(parse_memory("256m"), Ok(256 << 20));
-        for text in ["", "G", "2", "255M", "-1G", "99999999999T", "1.5G"] {
-            assert!(parse_memory(text).is_err(), "{text}");
-        }
-    }
 }

@@ -163,7 +163,8 @@ impl Reactor {
             waiting::look(&mut self.poll, events, Duration::ZERO)?
         } else {
             let expects_a_command = self.scheduler.expects_a_command();
-            self.waiting.wait(&mut self.poll, events, expects_a_command)?;
+            let time_max = self.time_until_due();
+            self.waiting.wait(&mut self.poll, events, (expects_a_command, time_max))?;
         }
         self.tell_time();
         for event in events.iter() {
@@ -182,6 +183,7 @@ impl Reactor {
         self.starts_left = STARTS_PER_TURN;
         self.tell_time();
         self.plane.begin_turn(Instant::now());
+        self.release_held();
         self.pump();
         self.send_ready_connections();
         Ok(())
@@ -192,6 +194,7 @@ impl Reactor {
         self.iscsi.has_more()
             || self.scheduler.can_start()
             || self.plane.has_more()
+            || self.time_until_due().is_zero()
             || self.calls_wait
             || self.management.is_gathering()
     }
@@ -200,6 +203,13 @@ impl Reactor {
     fn tell_time(&mut self) {
         self.now = self.started.elapsed();
         self.plane.exports.scsi.set_now(self.now);
+        self.plane.throttle.set_now(self.now);
+    }
+
+    /// How long the loop may sleep: until limits let something go on that they hold back, a tick at most.
+    fn time_until_due(&self) -> Duration {
+        let due = self.plane.throttle.due();
+        due.map_or(TICK, |due| due.saturating_sub(self.started.elapsed()).min(TICK))
     }
 
     fn apply(&mut self, event: &Event) {
@@ -300,6 +310,8 @@ impl Reactor {
             }
             self.change_portals();
             moved |= self.end_unwanted_sessions();
+            let limited = self.management.take_limits_changed();
+            self.limits_changed(limited);
             let touched = self.management.take_luns_changed();
             self.luns_changed(&touched);
             if !moved {

@@ -7,14 +7,20 @@
 //!
 //! Shares are counted in bytes of work, each command with [`COMMAND_COST`] besides. Commands of one
 //! session for one pool stay in their order. The same queue, with other bounds, stands before the
-//! engine, where large commands come as the requests that they are cut into.
+//! engine, where large commands come as the requests that they are cut into. An administrator may
+//! give a host several shares.
 
-use std::collections::{BTreeMap, VecDeque};
+mod turns;
+
+use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
-use crate::limits::{COMMAND_COST, COST_MAX, EXPECTING_COMMANDS_MAX, SHARE_BYTES};
+use crate::limits::{COMMAND_COST, COST_MAX, EXPECTING_COMMANDS_MAX};
 use crate::work::{CommandId, SessionId};
+use turns::{Host, Taken};
+
+pub(crate) use turns::{Entry, Shares, Turns};
 
 /// Where commands queue: the pool, or `None` for what needs none and ends at once.
 pub(crate) type Lane = Option<usize>;
@@ -76,6 +82,7 @@ pub(crate) struct Scheduler<C> {
     lanes: BTreeMap<Lane, Queue<C>>,
     /// The lane that had the last turn.
     last_lane: Lane,
+    shares: Shares,
     under_way: HashMap<CommandId, Begun>,
     /// The session whose command ended last.
     last_ended: Option<SessionId>,
@@ -87,33 +94,33 @@ impl<C> Scheduler<C> {
             bounds,
             lanes: BTreeMap::new(),
             last_lane: None,
+            shares: Shares::default(),
             under_way: HashMap::new(),
             last_ended: None,
         }
     }
 
+    /// A host has so many shares from now on, also of what waits; 1 is what all others have.
+    pub(crate) fn set_share(&mut self, host: HostNumber, share: u8) {
+        self.shares.set(host, share);
+    }
+
     /// Queues a command.
     pub(crate) fn push(&mut self, turn: Turn, command: C) {
-        let cost = turn.cost();
-        let entry = Entry { id: turn.command, cost, command };
-        self.sessions(turn).commands.push_back(entry);
+        let queue = self.lanes.entry(turn.lane).or_default();
+        queue.turns.push(turn.host, turn.session, turn.entry(command));
     }
 
     /// A command waits before all others of its session in its lane (HEAD OF QUEUE).
     pub(crate) fn push_first(&mut self, turn: Turn, command: C) {
-        let cost = turn.cost();
-        let entry = Entry { id: turn.command, cost, command };
-        self.sessions(turn).commands.push_front(entry);
-    }
-
-    fn sessions(&mut self, turn: Turn) -> &mut SessionQueue<C> {
         let queue = self.lanes.entry(turn.lane).or_default();
-        queue.session(turn.host, turn.session)
+        queue.turns.push_first(turn.host, turn.session, turn.entry(command));
     }
 
     /// Whether [`Self::start_next`] has a command to give.
     pub(crate) fn can_start(&self) -> bool {
-        self.lanes.iter().any(|(&lane, queue)| queue.can_start(lane, self.bounds))
+        let Self { bounds, shares, .. } = self;
+        self.lanes.iter().any(|(&lane, queue)| queue.can_start(lane, *bounds, shares))
     }
 
     /// Whether the session whose command ended last is likely to send another one soon: it waits
@@ -125,13 +132,15 @@ impl<C> Scheduler<C> {
 
     /// The command whose turn it is; it is under way until [`Self::finished`].
     pub(crate) fn start_next(&mut self) -> Option<C> {
-        let bounds = self.bounds;
-        let can_start = |(lane, queue): &(&Lane, &Queue<C>)| queue.can_start(**lane, bounds);
-        let after = (std::ops::Bound::Excluded(self.last_lane), std::ops::Bound::Unbounded);
-        let next = self.lanes.range(after).find(can_start);
-        let lane = *next.or_else(|| self.lanes.iter().find(can_start))?.0;
-        self.last_lane = lane;
-        let taken = self.lanes.get_mut(&lane)?.take_next(lane, bounds)?;
+        let Self { bounds, lanes, last_lane, shares, .. } = self;
+        let (bounds, shares) = (*bounds, &*shares);
+        let can_start =
+            |(lane, queue): &(&Lane, &Queue<C>)| queue.can_start(**lane, bounds, shares);
+        let after = (std::ops::Bound::Excluded(*last_lane), std::ops::Bound::Unbounded);
+        let next = lanes.range(after).find(can_start);
+        let lane = *next.or_else(|| lanes.iter().find(can_start))?.0;
+        *last_lane = lane;
+        let taken = lanes.get_mut(&lane)?.take_next(lane, bounds, shares)?;
         Some(self.begin(lane, taken))
     }
 
@@ -141,7 +150,7 @@ impl<C> Scheduler<C> {
         let mut started = Vec::new();
         let lanes: Vec<Lane> = self.lanes.keys().copied().collect();
         for lane in lanes {
-            let taken = self.lanes.get_mut(&lane).map(|queue| queue.take_all_of(only));
+            let taken = self.lanes.get_mut(&lane).map(|queue| queue.turns.withdraw(only, |_| true));
             for taken in taken.into_iter().flatten() {
                 started.push(self.begin(lane, taken));
             }
@@ -177,16 +186,16 @@ impl<C> Scheduler<C> {
     pub(crate) fn withdraw(&mut self, is_unwanted: impl Fn(&C) -> bool) -> Vec<C> {
         let mut withdrawn = Vec::new();
         for queue in self.lanes.values_mut() {
-            queue.withdraw(&is_unwanted, &mut withdrawn);
+            withdrawn.extend(queue.turns.withdraw(None, &is_unwanted));
         }
         self.lanes.retain(|_, queue| !queue.is_idle());
-        withdrawn
+        withdrawn.into_iter().map(|(_, _, entry)| entry.command).collect()
     }
 
     /// A session has ended: nobody waits for its commands.
     pub(crate) fn forget(&mut self, session: SessionId) {
         for queue in self.lanes.values_mut() {
-            queue.take_all_of(Some(session));
+            queue.turns.withdraw(Some(session), |_| true);
         }
         let of_session = self.under_way.iter().filter(|(_, begun)| begun.session == session);
         let commands: Vec<CommandId> = of_session.map(|(&command, _)| command).collect();
@@ -196,20 +205,15 @@ impl<C> Scheduler<C> {
 }
 
 impl Turn {
+    /// What waits for its turn.
+    pub(crate) fn entry<C>(&self, command: C) -> Entry<C> {
+        Entry { id: self.command, cost: self.cost(), command }
+    }
+
     fn cost(&self) -> i64 {
         // Debts are paid in rounds, so that a cost without a bound would be a loop without one.
         self.bytes.min(COST_MAX).cast_signed() + COMMAND_COST
     }
-}
-
-/// A command that has its turn.
-type Taken<C> = (HostNumber, SessionId, Entry<C>);
-
-/// A command and what its turn costs.
-struct Entry<C> {
-    id: CommandId,
-    cost: i64,
-    command: C,
 }
 
 /// Lane: the commands that wait for one pool.
@@ -217,35 +221,18 @@ struct Queue<C> {
     under_way: Load,
     /// The same of each host that has anything under way.
     of_hosts: HashMap<HostNumber, Load>,
-    /// Hosts in the order of their turns.
-    hosts: VecDeque<Host<C>>,
+    turns: Turns<C>,
 }
 
 impl<C> Default for Queue<C> {
     fn default() -> Self {
-        Self { under_way: Load::default(), of_hosts: HashMap::new(), hosts: VecDeque::new() }
+        Self { under_way: Load::default(), of_hosts: HashMap::new(), turns: Turns::default() }
     }
-}
-
-/// A host with commands that wait.
-struct Host<C> {
-    number: HostNumber,
-    /// Deficit counter: bytes it may still spend in this round; negative if its last command cost
-    /// more.
-    credit: i64,
-    /// Its sessions in the order of their turns.
-    sessions: VecDeque<SessionQueue<C>>,
-}
-
-/// A session with commands that wait.
-struct SessionQueue<C> {
-    session: SessionId,
-    commands: VecDeque<Entry<C>>,
 }
 
 impl<C> Queue<C> {
     fn is_idle(&self) -> bool {
-        self.under_way.commands == 0 && self.hosts.is_empty()
+        self.under_way.commands == 0 && self.turns.is_empty()
     }
 
     fn end(&mut self, begun: Begun) {
@@ -258,115 +245,37 @@ impl<C> Queue<C> {
         }
     }
 
-    fn can_start(&self, lane: Lane, bounds: Bounds) -> bool {
-        self.hosts.iter().any(|host| self.may_start(host, lane, bounds))
-    }
-
-    /// Whether the bounds let a host start its next command. It may have under way as much as it
-    /// leaves free for others.
-    fn may_start(&self, host: &Host<C>, lane: Lane, bounds: Bounds) -> bool {
-        let Some(load) = self.of_hosts.get(&host.number).filter(|_| lane.is_some()) else {
-            return true;
-        };
-        load.commands < bounds.commands.saturating_sub(self.under_way.commands)
-            && load.bytes + host.next_cost() <= bounds.bytes - self.under_way.bytes
-    }
-
-    fn session(&mut self, number: HostNumber, session: SessionId) -> &mut SessionQueue<C> {
-        let at = self.hosts.iter().position(|host| host.number == number).unwrap_or_else(|| {
-            self.hosts.push_back(Host { number, credit: 0, sessions: VecDeque::new() });
-            self.hosts.len() - 1
-        });
-        let sessions = &mut self.hosts[at].sessions;
-        let at = sessions.iter().position(|queue| queue.session == session).unwrap_or_else(|| {
-            sessions.push_back(SessionQueue { session, commands: VecDeque::new() });
-            sessions.len() - 1
-        });
-        &mut sessions[at]
+    fn can_start(&self, lane: Lane, bounds: Bounds, shares: &Shares) -> bool {
+        let room = Room { bounds, under_way: self.under_way, of_hosts: &self.of_hosts, shares };
+        self.turns.any(|host| lane.is_none() || room.allows(host))
     }
 
     /// Deficit round robin: a host has its turn until its share of the round is spent. One of them
     /// may start.
-    fn take_next(&mut self, lane: Lane, bounds: Bounds) -> Option<Taken<C>> {
-        let mut host = self.hosts.pop_front()?;
-        while !self.may_start(&host, lane, bounds) || !host.begins_turn() {
-            self.hosts.push_back(host);
-            host = self.hosts.pop_front()?;
-        }
-        let number = host.number;
-        let taken = host.take_next();
-        if let Some((_, entry)) = &taken {
-            host.credit -= entry.cost;
-        }
-        match host.sessions.is_empty() {
-            true => {}
-            false if host.credit > 0 => self.hosts.push_front(host),
-            false => self.hosts.push_back(host),
-        }
-        taken.map(|(session, entry)| (number, session, entry))
-    }
-
-    fn withdraw(&mut self, is_unwanted: &impl Fn(&C) -> bool, withdrawn: &mut Vec<C>) {
-        for session in self.hosts.iter_mut().flat_map(|host| &mut host.sessions) {
-            let commands = std::mem::take(&mut session.commands);
-            for entry in commands {
-                if is_unwanted(&entry.command) {
-                    withdrawn.push(entry.command)
-                } else {
-                    session.commands.push_back(entry)
-                }
-            }
-        }
-        self.forget_empty();
-    }
-
-    /// Removes sessions and hosts without waiting commands from the round.
-    fn forget_empty(&mut self) {
-        for host in &mut self.hosts {
-            host.sessions.retain(|session| !session.commands.is_empty());
-        }
-        self.hosts.retain(|host| !host.sessions.is_empty());
-    }
-
-    fn take_all_of(&mut self, only: Option<SessionId>) -> Vec<Taken<C>> {
-        let mut taken = Vec::new();
-        for host in &mut self.hosts {
-            for queue in &mut host.sessions {
-                if only.is_none_or(|only| queue.session == only) {
-                    let (number, session) = (host.number, queue.session);
-                    taken.extend(queue.commands.drain(..).map(|entry| (number, session, entry)));
-                }
-            }
-        }
-        self.forget_empty();
-        taken
+    fn take_next(&mut self, lane: Lane, bounds: Bounds, shares: &Shares) -> Option<Taken<C>> {
+        let room = Room { bounds, under_way: self.under_way, of_hosts: &self.of_hosts, shares };
+        self.turns.take_next(shares, |host| lane.is_none() || room.allows(host))
     }
 }
 
-impl<C> Host<C> {
-    /// Whether it has its turn, with what is left of its share or with the share of a new round. A
-    /// command that cost more than a share is paid for in rounds to come.
-    fn begins_turn(&mut self) -> bool {
-        if self.credit <= 0 {
-            self.credit += SHARE_BYTES;
-        }
-        self.credit > 0
-    }
+/// What of a lane's bounds is free.
+struct Room<'a> {
+    bounds: Bounds,
+    under_way: Load,
+    of_hosts: &'a HashMap<HostNumber, Load>,
+    shares: &'a Shares,
+}
 
-    /// Cost of its next command.
-    fn next_cost(&self) -> i64 {
-        let next = self.sessions.front().and_then(|session| session.commands.front());
-        next.map_or(0, |entry| entry.cost)
-    }
-
-    fn take_next(&mut self) -> Option<(SessionId, Entry<C>)> {
-        let mut queue = self.sessions.pop_front()?;
-        let entry = queue.commands.pop_front()?;
-        let session = queue.session;
-        if !queue.commands.is_empty() {
-            self.sessions.push_back(queue);
-        }
-        Some((session, entry))
+impl Room<'_> {
+    /// Whether the bounds let a host start its next command. It may have under way as much as it
+    /// leaves free for others, or so many times as much as it has shares.
+    fn allows<C>(&self, host: &Host<C>) -> bool {
+        let Some(load) = self.of_hosts.get(&host.number) else { return true };
+        let share = self.shares.of(host.number);
+        let commands = self.bounds.commands.saturating_sub(self.under_way.commands);
+        let bytes = self.bounds.bytes - self.under_way.bytes;
+        load.commands < commands.saturating_mul(share.unsigned_abs() as usize)
+            && load.bytes + host.next_cost() <= bytes.saturating_mul(share)
     }
 }
 

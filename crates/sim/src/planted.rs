@@ -87,11 +87,13 @@ pub enum PlantedBug {
     CurrentTooEarly,
     /// A mirror grows, and its bitmap of regions does not.
     BitmapNotEnlarged,
+    /// Whether a range is holes already is judged by its first block.
+    HoleByFirstBlock,
 }
 
 impl PlantedBug {
     /// Every one, in the order in which they are hunted.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::FreedReusableAtOnce,
         Self::NoTailVerification,
         Self::SpaceMapInPlace,
@@ -133,6 +135,7 @@ impl PlantedBug {
         Self::OpenedWithoutWitness,
         Self::CurrentTooEarly,
         Self::BitmapNotEnlarged,
+        Self::HoleByFirstBlock,
     ];
 
     /// Whether it is a mistake about the copies of a mirror.

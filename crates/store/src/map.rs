@@ -601,6 +601,33 @@ impl Map {
             .find_map(|(place, base)| self.missing_below(page.0[place], level - 1, base, range))
     }
 
+    /// Whether all of a range is holes, as far as pages in memory tell: what [`Self::missing_to_zero`]
+    /// names is there.
+    pub(crate) fn is_hole(&mut self, root: Root, range: BlockRange) -> bool {
+        self.is_hole_below(root.entry, root.levels - 1, VolumeBlock::START, range)
+    }
+
+    fn is_hole_below(
+        &mut self,
+        entry: Entry,
+        level: u8,
+        base: VolumeBlock,
+        range: BlockRange,
+    ) -> bool {
+        if entry.is_hole() {
+            return true;
+        }
+        if range.covers(below(level, base)) {
+            return false;
+        }
+        let mut children = children(level, base, range);
+        children.all(|(place, base)| match self.page(entry, level).map(|page| page.0[place]) {
+            Ok(child) if level == 0 => child.is_hole(),
+            Ok(child) => self.is_hole_below(child, level - 1, base, range),
+            Err(_) => false,
+        })
+    }
+
     /// Makes the blocks `first .. end` holes; returns the change of the mapped count. Whole
     /// subtrees go to the reaper unread.
     pub(crate) fn zero(&mut self, space: &mut Space, root: &mut Root, range: BlockRange) -> i64 {

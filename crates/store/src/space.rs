@@ -14,6 +14,7 @@ mod codec;
 mod group;
 mod in_use;
 mod loading;
+mod placement;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -23,12 +24,14 @@ use crate::address::{Address, DeviceNumber, GroupBlock, Run};
 use crate::layout::{GROUP_BLOCKS, GROUP_HEAD, GROUPS_PER_DESCRIPTOR_PAGE, Layout};
 use crate::limits::REFERENCES_MAX;
 use group::{AllocationGroup, Body, Delta, clear, find_run, get, set};
+use placement::Placement;
 
 #[cfg(test)]
 pub(crate) use codec::Reference;
 pub(crate) use codec::{SpaceRoot, SpaceWrites, parse_descriptors, parse_references};
 pub(crate) use group::STUCK;
 pub(crate) use loading::GroupPage;
+pub(crate) use placement::Length;
 
 /// Groups that an arriving one makes the clock hand look at, at most.
 const EVICTION_VISITS: usize = 16;
@@ -71,8 +74,7 @@ struct DeviceSpace {
     groups: Vec<AllocationGroup>,
     /// The checksums and slots of descriptor and first-level pages.
     upper: codec::Upper,
-    /// The group and the place in it where the next search for data begins.
-    cursor: (usize, GroupBlock),
+    placement: Placement,
 }
 
 /// The space of a pool.
@@ -118,7 +120,7 @@ impl DeviceSpace {
         let groups =
             (0..layout.groups()).map(|group| AllocationGroup::new(layout.group_capacity(group)));
         let (groups, upper) = (groups.collect(), codec::Upper::new(&layout));
-        Self { layout, groups, upper, cursor: (0, GroupBlock::START) }
+        Self { layout, groups, upper, placement: Placement::new() }
     }
 }
 
@@ -265,13 +267,13 @@ impl Space {
         &mut self.devices[id.device.index()].groups[id.group as usize]
     }
 
-    /// Hands out up to `blocks` adjacent blocks for data; fewer if no run is so long. They are
-    /// busy but not used.
-    pub(crate) fn allocate(&mut self, blocks: u64) -> Allocation {
+    /// Hands out up to `blocks` adjacent blocks for data of a request of that length; fewer if no run is
+    /// so long. They are busy but not used.
+    pub(crate) fn allocate(&mut self, blocks: u64, length: Length) -> Allocation {
         for pinned in [false, true] {
             for step in 0..self.devices.len() {
                 let device = (self.next_device + step) % self.devices.len();
-                match self.allocate_on(DeviceNumber::at(device), blocks, pinned) {
+                match self.allocate_on(DeviceNumber::at(device), blocks, (length, pinned)) {
                     Allocation::Full => {}
                     // The next attempt must find the group that was loaded for it.
                     Allocation::Load(group) => return Allocation::Load(group),
@@ -285,30 +287,19 @@ impl Space {
         Allocation::Full
     }
 
-    /// From the cursor on, in groups that hold pages of the map too only if `pinned`.
-    fn allocate_on(&mut self, device: DeviceNumber, blocks: u64, pinned: bool) -> Allocation {
-        let space = &mut self.devices[device.index()];
-        let (first, from) = space.cursor;
-        let groups = space.groups.len();
-        for step in 0..=groups {
-            let index = (first + step) % groups;
-            let from = if step == 0 { from } else { GroupBlock::START };
-            let group = &mut space.groups[index];
-            if group.available() == 0 || (group.pinned && !pinned) {
-                continue;
-            }
-            let backed = group.backed;
-            let Some(body) = group.body.as_mut().filter(|_| backed) else {
-                return Allocation::Load(AllocationGroupId { device, group: index as u32 });
-            };
-            body.recent = true;
-            if let Some((place, blocks)) = find_run(&body.busy, from, blocks) {
-                space.cursor = (index, place + blocks);
-                let id = AllocationGroupId { device, group: index as u32 };
-                return Allocation::Run(self.take(id, place, blocks));
-            }
+    /// In groups that hold pages of the map too only if `pinned`.
+    fn allocate_on(
+        &mut self,
+        device: DeviceNumber,
+        blocks: u64,
+        (length, pinned): (Length, bool),
+    ) -> Allocation {
+        let chosen =
+            if pinned { Allocation::Full } else { self.allocate_chosen(device, blocks, length) };
+        match chosen {
+            Allocation::Full => self.allocate_anywhere(device, blocks, (length, pinned)),
+            chosen => chosen,
         }
-        Allocation::Full
     }
 
     fn take(&mut self, id: AllocationGroupId, place: GroupBlock, blocks: u64) -> Run {
@@ -318,6 +309,7 @@ impl Space {
         let taken = place.onwards().take(blocks as usize);
         taken.for_each(|place| set(&mut body.busy, place));
         group.free -= blocks as u32;
+        group.fresh = false;
         let backed = if group.backed { blocks } else { 0 };
         self.free -= blocks;
         self.backed_free -= backed;
@@ -466,6 +458,7 @@ impl Space {
         let backed = group.backed;
         self.free += back;
         self.backed_free += if backed { back } else { 0 };
+        self.list_if_roomy(id);
     }
 
     fn place(&self, block: Address) -> (AllocationGroupId, GroupBlock) {
@@ -508,6 +501,7 @@ impl Space {
         set(&mut body.busy, place);
         if !was_busy {
             group.free -= 1;
+            group.fresh = false;
             let backed = u64::from(group.backed);
             self.free -= 1;
             self.backed_free -= backed;

@@ -19,6 +19,7 @@ mod full;
 mod golden;
 mod golden_full;
 mod groups;
+mod holes;
 mod mirrors;
 mod paging;
 mod preallocation;

@@ -3,9 +3,13 @@
 //! panics, as `println!` and `eprintln!` do.
 #![forbid(unsafe_code)]
 
+mod printable;
+
 use std::fmt::Arguments;
 use std::io::{self, ErrorKind, Write};
 use std::process;
+
+pub use printable::printable;
 
 /// Status with which a program ends whose output cannot be written.
 const FAILED: i32 = 1;

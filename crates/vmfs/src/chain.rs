@@ -111,7 +111,7 @@ impl<D: Disk> Volume<D> {
         descriptor: &DiskDescriptor,
         mode: LockMode,
     ) -> Result<Layer> {
-        let extent = beside(path, &descriptor.extent);
+        let extent = beside(path, descriptor.data()?);
         if descriptor.parent.is_none() {
             return Ok(Layer::Flat(self.open(&extent, mode)?));
         }
@@ -218,6 +218,7 @@ impl<D: Disk> Volume<D> {
             thin: false,
             cid: parent_cid.wrapping_add(number as u32 * 0x1003) & 0x7fff_ffff | 1,
             parent: Some((name_of(&parent).to_owned(), parent_cid)),
+            raw: false,
         };
         let delta = beside(&path, &extent);
         let log = RedoLog::create(self, &delta, chain.size, name_of(&parent))?;

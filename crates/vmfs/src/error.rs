@@ -17,19 +17,19 @@ pub enum Error {
     #[error("not a VMFS-5 volume: {0}")]
     Format(String),
     /// No file or directory of that name.
-    #[error("{0}: No such file or directory")]
+    #[error("{}: No such file or directory", named(.0))]
     NotFound(String),
     /// There is one already.
-    #[error("{0}: File exists")]
+    #[error("{}: File exists", named(.0))]
     Exists(String),
     /// The name is empty, too long, or holds a byte that names may not.
     #[error("{0:?} cannot be a name")]
     Name(String),
     /// A file where a directory is needed, or the other way round.
-    #[error("{0}: wrong kind of file")]
+    #[error("{}: wrong kind of file", named(.0))]
     Kind(String),
     /// The directory is not empty.
-    #[error("{0}: Directory not empty")]
+    #[error("{}: Directory not empty", named(.0))]
     NotEmpty(String),
     /// Another host holds the file's lock, and lives.
     #[error("Failed to lock the file: held by host {owner}")]
@@ -69,4 +69,9 @@ pub enum Error {
     /// An offset, length or size that is not allowed.
     #[error("{0}")]
     Argument(&'static str),
+}
+
+/// The root has no name.
+fn named(path: &str) -> &str {
+    if path.is_empty() { "/" } else { path }
 }

@@ -6,7 +6,7 @@ use crate::directory::{ENTRY, Entry, ROOT};
 use crate::fd::{ADDRESSES, FileDescriptor, FileKind, Level};
 use crate::heartbeat::{self, Slot};
 use crate::journal;
-use crate::limits::{FILE_BLOCK, HOSTS_MAX, LEASE_MS};
+use crate::limits::{FILE_BLOCK, HOSTS_MAX, LABEL_MAX, LEASE_MS};
 use crate::lock::{self, LockRecord};
 use crate::lvm::{self, Header};
 use crate::partition::{self, Table};
@@ -60,11 +60,24 @@ struct Plan {
     root: u64,
 }
 
+/// A label is one name in the paths of a datastore's files.
+fn check_label(label: &str) -> Result<()> {
+    let is_path = label.contains('/') || matches!(label, "." | "..");
+    let is_bad = label.trim() != label || label.chars().any(char::is_control) || is_path;
+    if label.is_empty() || label.len() > LABEL_MAX || is_bad {
+        return Err(Error::Argument(
+            "a label has 1 to 127 bytes, without '/', control characters and spaces at its ends",
+        ));
+    }
+    Ok(())
+}
+
 /// Makes a volume on a disk. What is there is lost.
 ///
 /// # Errors
 /// When the disk is too small or fails.
 pub fn format(disk: &mut impl Disk, options: &Options) -> Result<()> {
+    check_label(&options.label)?;
     let partition = partition::write(disk, options.table, options.uuid.0)?;
     let mut other = options.uuid;
     other.0[0] ^= 1;

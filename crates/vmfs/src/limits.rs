@@ -16,6 +16,12 @@ pub const NAME_MAX: usize = 127;
 /// used up to that, 2 TiB.
 pub const EXTENTS_MAX: u64 = 8192;
 
+/// Bytes of a virtual disk, as ESXi has it: 62 TiB. A larger one is refused.
+pub const DISK_MAX: u64 = 62 << 40;
+
+/// Bytes of a volume's label: what its field holds. A longer one is refused.
+pub const LABEL_MAX: usize = 127;
+
 /// Disks of a volume: as many as the table of their names holds. A further one is refused.
 pub const VOLUME_DISKS_MAX: u32 = 32;
 

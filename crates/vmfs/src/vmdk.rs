@@ -1,7 +1,7 @@
 //! Virtual disks: a descriptor file in text, and the data in a second file.
 
 use crate::file::{File, Fill};
-use crate::limits::FILE_BLOCK;
+use crate::limits::{DISK_MAX, FILE_BLOCK};
 use crate::lock::LockMode;
 use crate::volume::Volume;
 use crate::{Disk, Error, Result};
@@ -48,6 +48,8 @@ pub struct DiskDescriptor {
     pub cid: u32,
     /// The disk that this one is a snapshot of, with its content identifier.
     pub parent: Option<(String, u32)>,
+    /// It is a raw device mapping: the data is on a device, which the extent's file names.
+    pub raw: bool,
 }
 
 impl DiskDescriptor {
@@ -55,6 +57,7 @@ impl DiskDescriptor {
     pub fn emit(&self) -> String {
         let sectors = self.size / 512;
         let (kind, extent, hint) = match &self.parent {
+            None if self.raw => ("vmfsRawDeviceMap", "VMFSRDM", String::new()),
             None => ("vmfs", "VMFS", String::new()),
             Some((name, _)) => {
                 ("vmfsSparse", "VMFSSPARSE", format!("parentFileNameHint=\"{name}\"\n"))
@@ -88,7 +91,8 @@ impl DiskDescriptor {
         let extent = text.lines().find(|line| line.starts_with("RW ")).ok_or_else(damaged)?;
         let mut words = extent.splitn(4, ' ').skip(1);
         let sectors: u64 = words.next().and_then(|word| word.parse().ok()).ok_or_else(damaged)?;
-        let name = words.nth(1).ok_or_else(damaged)?.trim_matches('"');
+        let kind = words.next().ok_or_else(damaged)?;
+        let name = words.next().ok_or_else(damaged)?.trim_matches('"');
         let hex = |key| value(key).and_then(|text| u32::from_str_radix(text, 16).ok());
         let hint = value("parentFileNameHint").map(str::to_owned);
         Ok(Self {
@@ -97,7 +101,21 @@ impl DiskDescriptor {
             thin: value("ddb.thinProvisioned") == Some("1"),
             cid: hex("CID").ok_or_else(damaged)?,
             parent: hint.zip(hex("parentCID")),
+            raw: kind.starts_with("VMFSRDM"),
         })
+    }
+
+    /// The name of the file with the data.
+    ///
+    /// # Errors
+    /// [`Error::Argument`] for a raw device mapping, whose data is on a device.
+    pub(crate) fn data(&self) -> Result<&str> {
+        if self.raw {
+            return Err(Error::Argument(
+                "a raw device mapping: its data is on the device, not here",
+            ));
+        }
+        Ok(&self.extent)
     }
 }
 
@@ -106,11 +124,27 @@ pub fn beside(path: &str, name: &str) -> String {
     path.rsplit_once('/').map_or_else(|| name.to_owned(), |(folder, _)| format!("{folder}/{name}"))
 }
 
-/// The name of a disk's data file.
-fn flat_name(path: &str) -> Result<String> {
+/// Refuses sizes that a virtual disk cannot have.
+///
+/// # Errors
+/// [`Error::Argument`].
+pub fn check_size(size: u64) -> Result<()> {
+    if !(FILE_BLOCK..=DISK_MAX).contains(&size) || !size.is_multiple_of(512) {
+        return Err(Error::Argument("a disk's size is a multiple of 512, from 1 MiB to 62 TiB"));
+    }
+    Ok(())
+}
+
+/// The name of a disk's second file, with the ending of its kind. A descriptor need not end in
+/// '.vmdk' when it is that of a raw device mapping: Forklift's have a number behind it.
+fn extent_name(path: &str, ending: &str) -> Result<String> {
     let name = path.rsplit('/').next().unwrap_or(path);
-    let stem = name.strip_suffix(".vmdk").filter(|stem| !stem.is_empty());
-    Ok(format!("{}-flat.vmdk", stem.ok_or_else(|| Error::Name(path.to_owned()))?))
+    let stem = match ending {
+        "rdm" => Some(name.strip_suffix(".vmdk").unwrap_or(name)),
+        _ => name.strip_suffix(".vmdk"),
+    };
+    let stem = stem.filter(|stem| !stem.is_empty()).ok_or_else(|| Error::Name(path.to_owned()))?;
+    Ok(format!("{stem}-{ending}.vmdk"))
 }
 
 impl<D: Disk> Volume<D> {
@@ -120,13 +154,17 @@ impl<D: Disk> Volume<D> {
     /// # Errors
     /// [`Error::Exists`]; [`Error::NoSpace`], after which nothing is left of it.
     pub fn create_disk(&mut self, path: &str, size: u64, format: DiskFormat) -> Result<File> {
-        if size < FILE_BLOCK || !size.is_multiple_of(512) {
-            return Err(Error::Argument("a disk's size is a multiple of 512, from 1 MiB on"));
-        }
-        let extent = flat_name(path)?;
+        check_size(size)?;
+        let extent = extent_name(path, "flat")?;
         let thin = format == DiskFormat::Thin;
-        let descriptor =
-            DiskDescriptor { size, extent: extent.clone(), thin, cid: 0xffff_fffe, parent: None };
+        let descriptor = DiskDescriptor {
+            size,
+            extent: extent.clone(),
+            thin,
+            cid: 0xffff_fffe,
+            parent: None,
+            raw: false,
+        };
         self.create_descriptor(path, &descriptor)?;
         let flat = beside(path, &extent);
         let created = self.create_extent(&flat, size, format);
@@ -136,14 +174,36 @@ impl<D: Disk> Volume<D> {
         created
     }
 
+    /// Creates a raw device mapping: a descriptor, and a file that names the device. The device is
+    /// not touched. ESXi has the second file as a type of its own; here it is text.
+    ///
+    /// # Errors
+    /// [`Error::Exists`]; [`Error::NoSpace`], after which nothing is left of it.
+    pub fn create_raw_mapping(&mut self, path: &str, size: u64, device: &str) -> Result<()> {
+        let extent = extent_name(path, "rdm")?;
+        let pointer = beside(path, &extent);
+        let (thin, cid, parent) = (false, 0xffff_fffe, None);
+        let descriptor = DiskDescriptor { size, extent, thin, cid, parent, raw: true };
+        self.create_descriptor(path, &descriptor)?;
+        let named = self.create_text(&pointer, &format!("{device}\n"));
+        if named.is_err() {
+            self.remove_path(path)?;
+        }
+        named
+    }
+
     /// Writes a descriptor into a new file.
     pub(crate) fn create_descriptor(
         &mut self,
         path: &str,
         descriptor: &DiskDescriptor,
     ) -> Result<()> {
+        self.create_text(path, &descriptor.emit())
+    }
+
+    fn create_text(&mut self, path: &str, content: &str) -> Result<()> {
         let mut text = self.create(path)?;
-        let written = self.write_at(&mut text, 0, descriptor.emit().as_bytes());
+        let written = self.write_at(&mut text, 0, content.as_bytes());
         self.close(text)?;
         if written.is_err() {
             self.remove_path(path)?;
@@ -195,13 +255,13 @@ impl<D: Disk> Volume<D> {
     /// Opens a disk's data.
     ///
     /// # Errors
-    /// [`Error::Locked`] when another host uses it.
+    /// [`Error::Locked`] when another host uses it; [`Error::Argument`] for a raw device mapping.
     pub fn open_disk(&mut self, path: &str, mode: LockMode) -> Result<File> {
         let descriptor = self.disk_descriptor(path)?;
-        self.open(&beside(path, &descriptor.extent), mode)
+        self.open(&beside(path, descriptor.data()?), mode)
     }
 
-    /// Deletes a disk with its data.
+    /// Deletes a disk with its data; of a raw device mapping, both files, and not what is on the device.
     ///
     /// # Errors
     /// [`Error::Locked`] when another host uses it.

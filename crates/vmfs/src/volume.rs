@@ -5,6 +5,8 @@ mod growing;
 #[cfg(test)]
 mod refusals;
 #[cfg(test)]
+mod second_reader;
+#[cfg(test)]
 mod spanning;
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,7 @@ type Volume struct {
 	// Snapshots is how many there are of it.
 	Snapshots  int               `json:"snapshots"`
 	Thresholds Thresholds        `json:"thresholds"`
+	Limits     Limits            `json:"limits"`
 	Fill       string            `json:"fill"`
 	Maps       []Map             `json:"maps"`
 	Tags       map[string]string `json:"tags"`
@@ -60,6 +61,16 @@ type Map struct {
 type Thresholds struct {
 	SoftPercent int `json:"soft_percent"`
 	HardPercent int `json:"hard_percent"`
+}
+
+// Limits are the most that gets done on a volume (QoS); 0 for no limit.
+type Limits struct {
+	// IOPS is I/Os per second, from 10 to 10,000,000.
+	IOPS int64 `json:"iops"`
+	// BytesPerSecond is from 1 MiB to 1 TiB.
+	BytesPerSecond int64 `json:"bytes_per_second"`
+	// BurstMilliseconds is for how much time unused work is saved up, 10 to 600,000.
+	BurstMilliseconds int64 `json:"burst_ms"`
 }
 
 // NewVolume is what POST /v1/volumes takes.

@@ -102,6 +102,11 @@ func (c *Client) SetThresholds(ctx context.Context, ref Ref, thresholds Threshol
 	return c.change(ctx, http.MethodPut, []string{"volumes", ref.Pool, ref.Name, "thresholds"}, thresholds, etag)
 }
 
+// SetLimits says how much gets done on a volume; 0 takes a limit away.
+func (c *Client) SetLimits(ctx context.Context, ref Ref, limits Limits, etag string) error {
+	return c.change(ctx, http.MethodPatch, []string{"volumes", ref.Pool, ref.Name, "limits"}, limits, etag)
+}
+
 // MapVolumeAt does the same by a LUN number, 0 to 16,383. Refusals: changed, lun-taken, lun-resting,
 // lun-held, lun-fixed.
 func (c *Client) MapVolumeAt(ctx context.Context, ref Ref, host string, lun int, readOnly bool, etag string) (Map, error) {

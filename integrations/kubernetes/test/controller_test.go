@@ -90,6 +90,7 @@ func TestController(t *testing.T) {
 		"snapshots of a group are of one moment":              groups,
 		"thick volumes that do not fit are refused as full":   full,
 		"zones say who reaches the array, and over what":      inZones,
+		"limits of classes are set and changed":               limits,
 		"tokens that are wrong are said to be, and not shown": wrongTokens,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, array) })

@@ -70,7 +70,7 @@ func TestSanity(t *testing.T) {
 		config.TestVolumeSize = 64 << 20
 		config.TestVolumeExpandSize = 128 << 20
 		config.TestVolumeParameters = map[string]string{"pool": "p"}
-		config.TestVolumeMutableParameters = map[string]string{"softPercent": "60", "hardPercent": "80"}
+		config.TestVolumeMutableParameters = map[string]string{"softPercent": "60", "hardPercent": "80", "iops": "5000", "bandwidth": "200Mi"}
 		config.TestVolumeAccessType = access
 		context := sanity.GinkgoTest(&config)
 		defer context.Finalize()

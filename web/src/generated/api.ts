@@ -148,6 +148,8 @@ export interface Chap {
 export interface CloneVolume {
   /** Its name in the same pool. */
   name: string;
+  /** Deprecated: `thick` under its name of 0.1.0, in requests. */
+  reserved?: boolean;
   /**
    * Its labels: keys of 1 to 63 letters, digits, '-', '_', '.', and values of at most 128 characters,
    * none of them a control character; at most 16.
@@ -241,10 +243,14 @@ export interface ConfiguredHost {
   chap?: ConfiguredChap | null;
   /** iSCSI names of all of its initiators. */
   initiators: string[];
+  /** The most work that it gets done; as it was when left out. */
+  limits?: RateLimits | null;
   /** Its name. */
   name: string;
   /** Which primitives are on for it; as they were when left out. */
   primitives?: Primitives | null;
+  /** What it gets of pools for which other hosts wait, too; as it was when left out. */
+  share?: number | null;
   /** Its labels; as they were when left out. */
   tags?: Record<string, string> | null;
 }
@@ -296,6 +302,8 @@ export interface ConfiguredSchedule {
 export interface ConfiguredShape {
   /** The blocks that hosts see. */
   block_size?: BlockSize;
+  /** Deprecated: `thick` under its name of 0.1.0, in requests. */
+  reserved?: boolean;
   /** Bytes that hosts see. */
   size_bytes: number;
   /** Whether it is thick: all of its space is set aside. */
@@ -306,6 +314,8 @@ export interface ConfiguredShape {
 export interface ConfiguredVolume {
   /** The vendor and product that it tells instead of the array's; as it was when left out. */
   identification?: Identification | null;
+  /** The most work that hosts get done on it; as it was when left out. */
+  limits?: RateLimits | null;
   /** The LUN number of maps that do not say their own; the smallest of them when written. */
   lun?: number | null;
   /** Who sees it. Who is not named and sees it already goes on to. */
@@ -425,6 +435,8 @@ export interface CreateVolume {
   name: string;
   /** The pool's name. */
   pool: string;
+  /** Deprecated: `thick` under its name of 0.1.0, in requests. */
+  reserved?: boolean;
   /** Bytes; a multiple of 4,096, at most 64 TiB. */
   size_bytes: number;
   /**
@@ -632,12 +644,16 @@ export interface Host {
   chap_user: string | null;
   /** iSCSI names of its initiators. */
   initiators: string[];
+  /** The most work that it gets done, on all volumes together. */
+  limits: RateLimits;
   /** Whether the target proves who it is, too. */
   mutual_chap: boolean;
   /** Its name. */
   name: string;
   /** Which primitives are on for it. */
   primitives: Primitives;
+  /** What it gets of a pool for which other hosts wait, too: so many times what a host with 1 gets. */
+  share: number;
   /** Its labels. */
   tags: Record<string, string>;
 }
@@ -1222,6 +1238,25 @@ export interface Problem {
     | 'urn:gantry:problem:busy';
 }
 
+/** The most work that a volume or a host gets done. What is beyond it waits in the array. */
+export interface RateLimits {
+  /**
+   * For how much time, in milliseconds, unused work is saved up: so much may be done at once after
+   * a pause.
+   */
+  burst_ms?: number;
+  /**
+   * Bytes of work per second; no limit when null or left out. Work is what is read and written;
+   * what changes the map only (copies by reference, zeros, UNMAP) counts a 64th.
+   */
+  bytes_per_second?: number | null;
+  /**
+   * I/Os per second; no limit when null or left out. A command is one I/O, or one for each
+   * 256 KiB of its work if that is more.
+   */
+  iops?: number | null;
+}
+
 /** How fast something goes. */
 export interface Rates {
   /** Bytes received, per second. */
@@ -1480,6 +1515,21 @@ export interface SetGroup {
   hosts: string[];
 }
 
+/** Other limits of a host, or another share; what is left out stays as it is. */
+export interface SetHostLimits {
+  /**
+   * For how much time, in milliseconds, unused work is saved up; 0 for what it is where nothing is
+   * said, 100.
+   */
+  burst_ms?: number | null;
+  /** Bytes of work per second, from 1 MiB on; 0 takes the limit away. */
+  bytes_per_second?: number | null;
+  /** I/Os per second, from 10 on; 0 takes the limit away. */
+  iops?: number | null;
+  /** What it gets of a pool for which other hosts wait, too: so many times what a host with 1 gets. */
+  share?: number | null;
+}
+
 /** Another state for a target portal group. */
 export interface SetPathState {
   /** The new state. */
@@ -1496,6 +1546,19 @@ export interface SetPrimitives {
   unmap?: boolean | null;
   /** WRITE SAME (Block Zero). */
   write_same?: boolean | null;
+}
+
+/** Other limits of a volume; what is left out stays as it is. */
+export interface SetRateLimits {
+  /**
+   * For how much time, in milliseconds, unused work is saved up; 0 for what it is where nothing is
+   * said, 100.
+   */
+  burst_ms?: number | null;
+  /** Bytes of work per second, from 1 MiB on; 0 takes the limit away. */
+  bytes_per_second?: number | null;
+  /** I/Os per second, from 10 on; 0 takes the limit away. */
+  iops?: number | null;
 }
 
 /** Whether hosts may reserve a volume. */
@@ -1756,6 +1819,8 @@ export interface Volume {
   hosts: string[];
   /** The vendor and product that it tells, if it has its own instead of the array's. */
   identification: Identification | null;
+  /** The most work that hosts get done on it. */
+  limits: RateLimits;
   /** The LUN number, if it is mapped; the smallest if hosts see it by several (`maps`). */
   lun: number | null;
   /** Bytes that hold data, some perhaps shared with other volumes. */
@@ -1776,6 +1841,8 @@ export interface Volume {
   read_only_hosts: string[];
   /** Whether hosts find no way to reserve it. */
   reservations_hidden: boolean;
+  /** `thick` under its name of 0.1.0, for programs that were written for that. */
+  reserved: boolean;
   /**
    * Those of them that other volumes, snapshots or clones may hold too, at most; overwriting
    * them takes new space.

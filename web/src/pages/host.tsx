@@ -26,10 +26,11 @@ import { Connect } from './connect';
 import { ChapFields, chapBody, NO_CHAP, volumesOf } from './hosts';
 import { LabelsDialog } from './labels';
 import { PrimitivesDialog, primitivesText } from './primitives';
+import { limitsText, RateLimitsDialog } from './rate_limits';
 import { SessionTable } from './sessions';
 import { volumeLink } from './volumes';
 
-type Open = 'initiators' | 'chap' | 'labels' | 'primitives' | 'delete' | null;
+type Open = 'initiators' | 'chap' | 'labels' | 'primitives' | 'limits' | 'delete' | null;
 
 export function HostPage({ name }: { name: string }) {
   const hosts = useResource<Host[]>('/v1/hosts', OFTEN);
@@ -45,6 +46,7 @@ export function HostPage({ name }: { name: string }) {
       </Button>
       <Button onClick={() => setOpen('labels')}>Labels</Button>
       <Button onClick={() => setOpen('primitives')}>Primitives</Button>
+      <Button onClick={() => setOpen('limits')}>Limits</Button>
       <Button icon="trash" onClick={() => setOpen('delete')}>
         Delete
       </Button>
@@ -86,6 +88,16 @@ export function HostPage({ name }: { name: string }) {
           at={path('hosts', name, 'primitives')}
           shownBy={['/v1/hosts']}
           value={host.primitives}
+          onClose={() => setOpen(null)}
+        />
+      )}
+      {host && open === 'limits' && (
+        <RateLimitsDialog
+          title={`Limits of ${name}`}
+          at={path('hosts', name, 'limits')}
+          shownBy={['/v1/hosts']}
+          value={host.limits}
+          share={host.share}
           onClose={() => setOpen(null)}
         />
       )}
@@ -133,6 +145,7 @@ function HostCards({ host }: { host: Host }) {
                   .join(', ') || '–',
               ],
               ['Primitives', primitivesText(host.primitives)],
+              ['Limits', limitsText(host.limits, host.share)],
               ...labels(host.tags),
             ]}
           />

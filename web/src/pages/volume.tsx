@@ -25,6 +25,7 @@ import { bytes, latency, plural } from '../units';
 import { LabelsDialog, RenameDialog } from './labels';
 import { ThresholdsDialog } from './pool';
 import { PrimitivesDialog, primitivesText } from './primitives';
+import { limitsText, RateLimitsDialog } from './rate_limits';
 import { SnapshotTree } from './snapshot_tree';
 import {
   CloneDialog,
@@ -49,6 +50,7 @@ export type Open =
   | 'rename'
   | 'labels'
   | 'primitives'
+  | 'limits'
   | { unmap: string }
   | { revert: Snapshot }
   | { cloneOf: Snapshot }
@@ -78,6 +80,7 @@ export function VolumePage({ pool, name }: { pool: string; name: string }) {
       <Button onClick={() => setOpen('rename')}>Rename</Button>
       <Button onClick={() => setOpen('labels')}>Labels</Button>
       <Button onClick={() => setOpen('primitives')}>Primitives</Button>
+      <Button onClick={() => setOpen('limits')}>Limits</Button>
       <Button icon="trash" onClick={() => setOpen('delete')}>
         Delete
       </Button>
@@ -139,6 +142,16 @@ function Dialogs({ volume, open, onClose }: { volume: Volume; open: Open; onClos
         at={path('volumes', volume.pool, volume.name, 'primitives')}
         shownBy={['/v1/volumes']}
         value={volume.primitives}
+        onClose={onClose}
+      />
+    );
+  if (open === 'limits')
+    return (
+      <RateLimitsDialog
+        title={`Limits of ${volume.name}`}
+        at={path('volumes', volume.pool, volume.name, 'limits')}
+        shownBy={['/v1/volumes']}
+        value={volume.limits}
         onClose={onClose}
       />
     );
@@ -250,6 +263,7 @@ function AboutCard({ volume, onThresholds }: { volume: Volume; onThresholds: () 
               ]
             : []),
           ['Primitives', primitivesText(volume.primitives)],
+          ['Limits', limitsText(volume.limits)],
           ['Created', <Time at={volume.created} />],
           ['NAA', <Copyable text={volume.naa} label="NAA identifier" />],
           ...(volume.origin ? [['Clone of', volume.origin] as [string, string]] : []),

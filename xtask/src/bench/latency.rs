@@ -20,10 +20,10 @@ use crate::{setup, test, workspace};
 const PAGE: &str = "docs/benchmarks-latency.md";
 
 /// Beyond the measured seconds: for connecting and for what is outstanding.
-const GRACE: Duration = Duration::from_secs(120);
+pub(super) const GRACE: Duration = Duration::from_secs(120);
 
 /// For the company to be there before the measurement begins, and longer than it lasts.
-const HEAD_START: Duration = Duration::from_millis(500);
+pub(super) const HEAD_START: Duration = Duration::from_millis(500);
 
 const LUN_SIZE: &str = "1G";
 
@@ -225,7 +225,7 @@ impl Bench {
     }
 }
 
-fn gantry_host(words: &[&str], timeout: Duration) -> Result<Value> {
+pub(super) fn gantry_host(words: &[&str], timeout: Duration) -> Result<Value> {
     let program = workspace::release_folder().join("gantry-host");
     let program = program.to_str().context("a printable path")?;
     let words = [&["-c", "1", program], words, &["--json"]].concat();
@@ -233,7 +233,7 @@ fn gantry_host(words: &[&str], timeout: Duration) -> Result<Value> {
     serde_json::from_str(&printed).with_context(|| format!("not JSON: {printed}"))
 }
 
-fn number(answer: &Value, name: &str) -> Result<f64> {
+pub(super) fn number(answer: &Value, name: &str) -> Result<f64> {
     answer[name].as_f64().with_context(|| format!("gantry-host does not say '{name}': {answer}"))
 }
 

@@ -1,3 +1,5 @@
+mod released;
+
 use std::collections::BTreeSet;
 
 use super::*;
@@ -217,10 +219,20 @@ fn the_document_says_where_the_interface_is() {
 /// 0.1.0 called a thick volume reserved: what was written for it goes on.
 #[test]
 fn a_thick_volume_may_be_asked_for_by_its_old_name() {
-    let old = json!({ "pool": "p", "name": "v", "size_bytes": 4096, "reserved": true });
-    assert!(serde_json::from_value::<crate::CreateVolume>(old).unwrap().thick);
-    let old = json!({ "name": "v", "reserved": true });
-    assert!(serde_json::from_value::<crate::CloneVolume>(old).unwrap().thick);
-    let old = json!({ "size_bytes": 4096, "reserved": true });
-    assert!(serde_json::from_value::<crate::ConfiguredShape>(old).unwrap().thick);
+    let create = json!({ "pool": "p", "name": "v", "size_bytes": 4096, "reserved": true });
+    let clone = json!({ "name": "v", "reserved": true });
+    let shape = json!({ "size_bytes": 4096, "reserved": true });
+    for (route, body) in [(Route::CreateVolume, &create), (Route::CloneVolume, &clone)] {
+        assert_eq!(body_fits(route, body.to_string().as_bytes()), Ok(()), "{route:?}");
+        let mut both = body.clone();
+        both["thick"] = json!(false);
+        assert!(body_fits(route, both.to_string().as_bytes()).is_err(), "{route:?}");
+    }
+    assert!(serde_json::from_value::<crate::CreateVolume>(create).unwrap().thick);
+    assert!(serde_json::from_value::<crate::CloneVolume>(clone).unwrap().thick);
+    assert!(serde_json::from_value::<crate::ConfiguredShape>(shape).unwrap().thick);
+    for (schema, earlier, _) in RENAMED {
+        let described = &document()["components"]["schemas"][schema]["properties"][earlier];
+        assert_eq!(described["deprecated"], true, "{schema}/{earlier}");
+    }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Configuration;
 use super::lun_maps::Rest;
+use super::rate_limits::{RateLimits, Share};
 use crate::limits::{HOST_GROUPS_MAX, HOSTS_MAX, INITIATORS_PER_HOST_MAX};
 use crate::{ANY_HOST, ArrayError, check_name};
 
@@ -27,6 +28,12 @@ pub struct Host {
         skip_serializing_if = "SwitchesOff::is_empty"
     )]
     pub switches_off: SwitchesOff,
+    /// How much work it gets done.
+    #[serde(default, skip_serializing_if = "RateLimits::is_default")]
+    pub limits: RateLimits,
+    /// What it gets of pools for which other hosts wait, too.
+    #[serde(default, skip_serializing_if = "Share::is_default")]
+    pub share: Share,
 }
 
 impl Configuration {
@@ -39,6 +46,7 @@ impl Configuration {
         if host.initiators.len() > INITIATORS_PER_HOST_MAX {
             return Err(ArrayError::TooMany { kind: "initiators", max: INITIATORS_PER_HOST_MAX });
         }
+        host.limits.check()?;
         host.initiators.iter().try_for_each(|initiator| self.check_new_initiator(initiator))?;
         self.hosts.insert(name.to_owned(), host);
         Ok(())

@@ -8,6 +8,7 @@ use sam::AccessState;
 use serde::{Deserialize, Serialize};
 
 use super::Configuration;
+use super::rate_limits::RateLimits;
 use crate::Identification;
 
 /// The blocks that hosts see.
@@ -45,6 +46,9 @@ pub struct Presentation {
         skip_serializing_if = "SwitchesOff::is_empty"
     )]
     pub switches_off: SwitchesOff,
+    /// How much work of hosts it takes.
+    #[serde(default, skip_serializing_if = "RateLimits::is_default")]
+    pub limits: RateLimits,
 }
 
 impl BlockForm {

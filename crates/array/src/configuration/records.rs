@@ -311,6 +311,7 @@ impl Configuration {
             let access = if map.read_only { Access::ReadOnly } else { Access::ReadWrite };
             self.map_volume(volume, &map.host, (Some(map.lun), access), rest)?;
         }
+        record.presentation.limits.check()?;
         self.set_presentation(volume, record.presentation);
         self.set_volume_thresholds(volume, record.thresholds)?;
         self.set_tags(Tagged::Volume(volume), record.tags.clone())?;

@@ -48,11 +48,13 @@ fn a_host_is_made_with_folded_names_and_answered_as_it_is_then() {
     let all_on = json!({
         "compare_and_write": true, "extended_copy": true, "write_same": true, "unmap": true,
     });
+    let unlimited = json!({ "iops": null, "bytes_per_second": null, "burst_ms": 100 });
     assert_eq!(
         *written(&applied),
         json!({
             "name": "h", "initiators": ["iqn.2026-01.org:a"], "chap_user": null,
             "mutual_chap": false, "tags": {}, "primitives": all_on,
+            "limits": unlimited, "share": 1,
         })
     );
     assert_eq!((applied.touched, applied.effects), (Touched::All, Vec::new()));

@@ -109,8 +109,7 @@ pub fn mount(host: &Host, name: &str) -> Result<Datastore> {
             return mount_lun(host, device, host.lun(device)?);
         }
     }
-    for device in host.record.devices.keys() {
-        let mut lun = host.lun(device)?;
+    for (device, _, mut lun) in host.reachable() {
         let found = vmfs::volume::probe(&mut lun);
         if found.is_ok_and(|found| found.label == name || found.uuid.to_string() == name) {
             return mount_lun(host, device, lun);
@@ -132,13 +131,25 @@ pub fn mount_device(host: &Host, device: &str) -> Result<Datastore> {
 /// # Errors
 /// When no datastore that this host sees has it, or a device cannot be reached.
 pub fn head_of(host: &Host, device: &str) -> Result<String> {
-    for name in host.record.devices.keys() {
-        let found = vmfs::volume::probe(&mut host.lun(name)?);
+    let mut unreachable = None;
+    for name in host.used_devices() {
+        let mut lun = match host.lun(name) {
+            Ok(lun) => lun,
+            Err(error) => {
+                unreachable = Some(error);
+                continue;
+            }
+        };
+        let found = vmfs::volume::probe(&mut lun);
         let of_it = |disk: &String| disk == device;
         if name == device && found.is_ok() || found.is_ok_and(|found| found.disks.iter().any(of_it))
         {
             return Ok(name.clone());
         }
+    }
+    // It may be the one of which this device is a part.
+    if let Some(error) = unreachable {
+        return Err(error);
     }
     bail!("{device}: no datastore is on it; 'gantry-host rescan' finds new ones")
 }

@@ -147,6 +147,13 @@ fn copy(
     lun.command(Kind::Clone, cdb, Data::Out(list), u64::from(blocks) * 512)
 }
 
+/// Lets a LUN say whether it carries out EXTENDED COPY, by a copy of 0 blocks; [`Lun::vaai`] has the answer.
+pub(crate) fn try_clone(lun: &mut Lun) {
+    if let Some(naa) = lun.identity.naa {
+        copy_nothing(lun, &naa);
+    }
+}
+
 /// A segment of 0 blocks copies nothing, but everything before it is looked at.
 fn copy_nothing(lun: &mut Lun, naa: &[u8; 16]) -> (Status, String) {
     let (works, detail) = outcome(&copy(lun, naa, 0, 0, 0));

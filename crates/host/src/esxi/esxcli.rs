@@ -12,7 +12,7 @@ mod words;
 use anyhow::{Context, Result};
 
 use crate::esxi::state::Host;
-pub(crate) use devices::{display_name, vml};
+pub(crate) use devices::{array_type, display_name, vml};
 use output::Format;
 pub use settings::advcfg;
 use words::{Found, Word, number, switch, text, truth};
@@ -22,7 +22,7 @@ const ADAPTER: words::Opt = text("-A", "adapter", "The adapter: vmhba64.");
 const CLASS: words::Opt = text("-c", "claimrule-class", "The class of rules: VAAI.").required();
 
 /// What the namespaces are about.
-const NAMESPACES: [(&str, &str); 31] = [
+const NAMESPACES: [(&str, &str); 32] = [
     ("iscsi", "The software iSCSI initiator."),
     ("iscsi adapter", "iSCSI adapters."),
     ("iscsi adapter discovery", "How targets are found."),
@@ -37,6 +37,7 @@ const NAMESPACES: [(&str, &str); 31] = [
     ("storage core claimrule", "Rules for the offloads of some arrays."),
     ("storage core device", "Devices."),
     ("storage core device capacity", "Sizes of devices."),
+    ("storage core device detached", "Devices that are off."),
     ("storage core device vaai", "Offloads of devices."),
     ("storage core device vaai status", "What is believed of offloads."),
     ("storage core path", "Paths to devices."),
@@ -57,7 +58,7 @@ const NAMESPACES: [(&str, &str); 31] = [
 ];
 
 /// All commands, in the order of their names.
-static TREE: [Word; 31] = [
+static TREE: [Word; 34] = [
     Word {
         path: "iscsi adapter discovery rediscover",
         does: "Asks all portals for their targets again.",
@@ -133,7 +134,11 @@ static TREE: [Word; 31] = [
     Word {
         path: "storage core adapter rescan",
         does: "Looks for devices; what is believed of their offloads is forgotten.",
-        options: &[ADAPTER, switch("-a", "all", "All adapters.")],
+        options: &[
+            ADAPTER,
+            switch("-a", "all", "All adapters."),
+            text("-t", "type", "What is looked for: add, all, delete or update."),
+        ],
         run: adapters::rescan,
     },
     Word {
@@ -178,10 +183,28 @@ static TREE: [Word; 31] = [
         run: devices::capacity_list,
     },
     Word {
+        path: "storage core device detached list",
+        does: "Lists the devices that are off.",
+        options: &[],
+        run: devices::detached_list,
+    },
+    Word {
+        path: "storage core device detached remove",
+        does: "Forgets that a device is off.",
+        options: &[DEVICE.required()],
+        run: devices::detached_remove,
+    },
+    Word {
         path: "storage core device list",
         does: "Lists the devices.",
         options: &[DEVICE],
         run: devices::list,
+    },
+    Word {
+        path: "storage core device set",
+        does: "Turns a device on or off.",
+        options: &[DEVICE.required(), text("-s", "state", "on or off.").required()],
+        run: devices::set,
     },
     Word {
         path: "storage core device vaai status get",

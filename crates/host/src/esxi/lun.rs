@@ -3,9 +3,10 @@
 
 mod disk;
 #[cfg(test)]
-mod fake;
+pub(crate) mod fake;
 mod identity;
 mod outage;
+mod pace;
 #[cfg(test)]
 mod tests;
 
@@ -26,6 +27,7 @@ use crate::initiator::cdb::{self, Cdb};
 use crate::initiator::session::{Data, Finished, HeaderDigest, Session, SessionError, TimerCounts};
 use crate::initiator::times::times;
 use outage::{Outage, is_permanent_loss};
+use pace::Pace;
 
 /// How often a unit attention, or an abort by others, may keep a command from being carried out.
 const HINDERED_MAX: u32 = 100;
@@ -33,6 +35,9 @@ const HINDERED_MAX: u32 = 100;
 /// Attempts at a command while another host has the LUN reserved; ESXi's Scsi.ConflictRetries is a
 /// setting of the same kind.
 const CONFLICT_ATTEMPTS_MAX: u32 = 2000;
+
+/// Bytes of a command that tell how fast the wire is.
+const PACED: u64 = 1 << 16;
 
 /// SAM-5 status codes.
 const BUSY: i32 = 0x08;
@@ -160,6 +165,7 @@ pub struct Lun {
     has_news: bool,
     /// Commands sent again without knowing what became of them.
     repeats: u64,
+    pace: Pace,
     started: Instant,
     live: Option<Live>,
     /// The host, which knows the other LUNs of a datastore.
@@ -221,6 +227,7 @@ impl Lun {
             stale_reservation: None,
             has_news: false,
             repeats: 0,
+            pace: Pace::START,
             started: Instant::now(),
             live: None,
             host: None,
@@ -534,7 +541,11 @@ impl Lun {
             self.counters.cons += 1;
             return;
         }
-        let microseconds = flight.submitted.elapsed().as_micros() as u64;
+        let took = flight.submitted.elapsed();
+        if matches!(flight.kind, Kind::Read | Kind::Write) && flight.bytes >= PACED {
+            self.pace.note(took, times());
+        }
+        let microseconds = took.as_micros() as u64;
         self.counters.count(flight.kind, flight.bytes, result.is_ok(), microseconds);
         self.vaai.learn(flight.kind, result);
         if self.trace.as_ref().is_some_and(Trace::is_due) {

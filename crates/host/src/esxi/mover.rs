@@ -6,6 +6,7 @@ mod checksum;
 mod copy;
 mod decide;
 mod disks;
+mod raw;
 mod thin;
 mod window;
 
@@ -14,13 +15,14 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-pub use checksum::checksum;
+pub use checksum::{checksum, checksum_of_device};
 pub use copy::Piece;
 pub use decide::{CloneFacts, Fallback, decide};
 pub use disks::{
     Clone, MachineState, clone, eager_zero, inflate, overwrite_with_zeros, punch_zeros, reclaim,
 };
 pub use disks::{LiveWriter, guest_unmap, mirror_copy, storage_vmotion};
+pub use raw::clone_to_device;
 
 /// What was moved and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -57,8 +57,8 @@ pub fn run(host: &Host, words: &[String]) -> Result<String> {
 
 fn devices(host: &Host, print: fn(&str, &Device, &Lun) -> String) -> Result<String> {
     let mut out = String::new();
-    for (name, device) in &host.record.devices {
-        out += &print(name, device, &host.lun(name)?);
+    for (name, device, lun) in host.reachable() {
+        out += &print(name, device, &lun);
     }
     Ok(out)
 }
@@ -102,9 +102,9 @@ fn full(name: &str, device: &Device, lun: &Lun) -> String {
 
 fn volumes(host: &Host) -> Result<String> {
     let mut out = String::new();
-    for name in host.record.devices.keys() {
-        if let Ok(found) = vmfs::volume::probe(&mut host.lun(name)?) {
-            let (uuid, label) = (found.uuid, found.label);
+    for (_, _, mut lun) in host.reachable() {
+        if let Ok(found) = vmfs::volume::probe(&mut lun) {
+            let (uuid, label) = (found.uuid, terminal::printable(&found.label));
             for (number, disk) in found.disks.iter().enumerate() {
                 let partition = format!("{disk}:1");
                 let path = format!("/vmfs/devices/disks/{partition}");

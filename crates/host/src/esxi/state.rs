@@ -1,6 +1,6 @@
 //! A simulated host between runs: a folder with its name, paths, settings and counters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -40,6 +40,9 @@ pub struct Record {
     /// Devices as of the last rescan.
     #[serde(default)]
     pub devices: BTreeMap<String, Device>,
+    /// Devices that were turned off; a rescan turns none on.
+    #[serde(default)]
+    pub detached: BTreeSet<String>,
 }
 
 /// A portal that is asked for its targets.
@@ -145,6 +148,7 @@ impl Host {
             iscsi_is_off: false,
             settings: Settings::default(),
             devices: BTreeMap::new(),
+            detached: BTreeSet::new(),
         };
         let host = Self { folder: folder.to_owned(), record };
         host.save()?;
@@ -215,7 +219,8 @@ impl Host {
         let mut luns = Vec::new();
         for (name, paths) in groups {
             let mut lun = Lun::connect(&paths, &self.record.iqn, &self.record.settings)?;
-            let datastore = vmfs::volume::probe(&mut lun).ok().map(|found| found.label);
+            let datastore = vmfs::volume::probe(&mut lun).ok();
+            let datastore = datastore.map(|found| terminal::printable(&found.label));
             devices.insert(name.clone(), Device { paths, vaai: Vaai::default(), datastore });
             luns.push((name, lun));
         }
@@ -257,8 +262,25 @@ impl Host {
     /// Connects a device.
     ///
     /// # Errors
-    /// When there is no such device, or no path to it.
+    /// When there is no such device, it is off, or there is no path to it.
     pub fn lun(&self, name: &str) -> Result<Lun> {
+        ensure!(
+            !self.record.detached.contains(name),
+            "{name}: the device is off; 'esxcli storage core device set --state on' turns it on"
+        );
+        self.look_at(name)
+    }
+
+    /// The devices that are not off.
+    pub(crate) fn used_devices(&self) -> impl Iterator<Item = &String> {
+        self.record.devices.keys().filter(|name| !self.record.detached.contains(*name))
+    }
+
+    /// Connects a device to look at it, even if it is off.
+    ///
+    /// # Errors
+    /// When there is no such device, or no path to it.
+    pub(crate) fn look_at(&self, name: &str) -> Result<Lun> {
         let Some(device) = self.record.devices.get(name) else {
             bail!("{name}: no such device; 'gantry-host rescan' finds new ones");
         };
@@ -267,6 +289,26 @@ impl Host {
         lun.belongs_to(self.clone());
         lun.publish_to(self.live_file(name));
         Ok(lun)
+    }
+
+    /// Connects every device that answers and is not off; standard error tells why one does not.
+    pub fn reachable(&self) -> impl Iterator<Item = (&String, &Device, Lun)> {
+        self.used_devices().filter_map(|name| self.answering(name))
+    }
+
+    /// Connects every device that answers, also those that are off.
+    pub(crate) fn visible(&self) -> impl Iterator<Item = (&String, &Device, Lun)> {
+        self.record.devices.keys().filter_map(|name| self.answering(name))
+    }
+
+    fn answering<'a>(&'a self, name: &'a String) -> Option<(&'a String, &'a Device, Lun)> {
+        match self.look_at(name) {
+            Ok(lun) => Some((name, &self.record.devices[name], lun)),
+            Err(error) => {
+                terminal::complain!("{name}: {error:#}");
+                None
+            }
+        }
     }
 
     /// A file for the counters of one connection to a device, which `esxtop` looks at.

@@ -1,5 +1,6 @@
 //! The words of `vmkfstools`.
 
+mod raw;
 mod span;
 
 use std::io::{self, Write};
@@ -17,7 +18,7 @@ use crate::esxi::mover::{self, Clone, Report};
 use crate::esxi::state::Host;
 
 /// The options that are understood, and what they do.
-pub const OPTIONS: [(&str, &str); 18] = [
+pub const OPTIONS: [(&str, &str); 19] = [
     (
         "-c SIZE [-d FORMAT] DISK",
         "creates a virtual disk: thin, zeroedthick (as it is without -d) or eagerzeroedthick",
@@ -26,6 +27,10 @@ pub const OPTIONS: [(&str, &str); 18] = [
     (
         "-i SOURCE --verify DISK",
         "likewise, then reads both and compares their SHA-256; not a word of ESXi's",
+    ),
+    (
+        "-i SOURCE -d rdm:DEVICE MAPPING",
+        "clones one to the first bytes of a device, and makes a raw device mapping that names it; --verify as well",
     ),
     ("-w DISK", "overwrites it with zeros"),
     ("-j DISK", "inflates a thin one to eagerzeroedthick, keeping data"),
@@ -61,6 +66,7 @@ pub const OPTIONS: [(&str, &str); 18] = [
 enum Order {
     Create { size: u64, format: DiskFormat, path: String },
     Clone { source: String, format: DiskFormat, path: String, verify: bool },
+    CloneToDevice { source: String, device: String, path: String, verify: bool },
     Zero(String),
     Inflate(String),
     EagerZero(String),
@@ -120,6 +126,7 @@ impl Words {
 struct Parsed {
     size: Option<u64>,
     format: Option<DiskFormat>,
+    raw_device: Option<String>,
     source: Option<String>,
     action: Option<(char, String)>,
     label: Option<String>,
@@ -138,11 +145,7 @@ fn parse(words: Vec<String>) -> Result<Order> {
         match word.as_str() {
             "-c" | "--createvirtualdisk" => parsed.size = Some(parse_size(&value()?)?),
             "-d" | "--diskformat" => {
-                let name = value()?;
-                let found = DiskFormat::parse(&name);
-                parsed.format = Some(found.with_context(|| {
-                    format!("{name}: the formats are thin, zeroedthick and eagerzeroedthick")
-                })?);
+                parsed.set_format(&value()?)?;
             }
             "-i" | "--clonevirtualdisk" => parsed.source = Some(value()?),
             "-S" | "--setfsname" => parsed.label = Some(value()?),
@@ -183,14 +186,27 @@ fn device_of(path: &str) -> String {
 }
 
 impl Parsed {
+    fn set_format(&mut self, name: &str) -> Result<()> {
+        if let Some(device) = name.strip_prefix("rdm:") {
+            self.raw_device = Some(device_of(device));
+            return Ok(());
+        }
+        self.format = Some(DiskFormat::parse(name).with_context(|| {
+            format!("{name}: the formats are thin, zeroedthick, eagerzeroedthick and rdm:DEVICE")
+        })?);
+        Ok(())
+    }
+
     fn order(mut self) -> Result<Order> {
         let path = self.paths.pop().context("no file or device is named")?;
         let Some((action, value)) = self.action else {
             let format = self.format.unwrap_or(DiskFormat::ZeroedThick);
-            return match (self.size, self.source) {
-                (Some(size), None) => Ok(Order::Create { size, format, path }),
-                (None, Some(source)) => {
-                    Ok(Order::Clone { source, format, path, verify: self.verify })
+            let verify = self.verify;
+            return match (self.size, self.source, self.raw_device) {
+                (Some(size), None, None) => Ok(Order::Create { size, format, path }),
+                (None, Some(source), None) => Ok(Order::Clone { source, format, path, verify }),
+                (None, Some(source), Some(device)) => {
+                    Ok(Order::CloneToDevice { source, device, path, verify })
                 }
                 _ => bail!("nothing to do, or more than one thing"),
             };
@@ -279,6 +295,10 @@ pub fn run(host: &mut Host, words: &[String]) -> Result<Report> {
             }
             Ok(report)
         }
+        Order::CloneToDevice { source, device, path, verify } => raw::clone(
+            host,
+            &raw::Order { source: &source, device: &device, mapping: &path, verify },
+        ),
         Order::Zero(path) => on_disk(host, &path, "Zero", mover::overwrite_with_zeros),
         Order::Inflate(path) => on_disk_made(false, host, &path, "Inflate", mover::inflate),
         Order::EagerZero(path) => on_disk(host, &path, "Eager zero", mover::eager_zero),
@@ -437,6 +457,7 @@ fn reclaim(host: &mut Host, store: &str, percent: u64) -> Result<Report> {
 
 fn extend(store: &mut Datastore, path: &str, size: u64) -> Result<()> {
     let descriptor = store.volume.disk_descriptor(path)?;
+    vmfs::vmdk::check_size(size)?;
     ensure!(size > descriptor.size, "a disk can only grow");
     ensure!(descriptor.parent.is_none(), "a disk with snapshots cannot grow");
     let mut flat = store.volume.open_disk(path, LockMode::Exclusive)?;
@@ -483,7 +504,7 @@ fn query(store: &mut Datastore, sizes: Sizes) -> Result<()> {
         "VMFS-5.61 (Raw Major Version: 14) file system spanning {} partitions.",
         layout.len()
     );
-    terminal::say!("File system label (if any): {}", identity.label);
+    terminal::say!("File system label (if any): {}", terminal::printable(&identity.label));
     terminal::say!("Mode: {mode}");
     terminal::say!("Capacity {capacity}");
     terminal::say!("Disk Block Size: 512/{physical}/0");
@@ -518,8 +539,11 @@ mod tests {
         let format = DiskFormat::Thin;
         let source = "d/b.vmdk".to_owned();
         let verify = true;
-        let expected = Order::Clone { source, format, path, verify };
+        let expected = Order::Clone { source, format, path: path.clone(), verify };
         assert_eq!(order("-i d/b.vmdk -d thin --verify d/a.vmdk")?, expected);
+        let (source, device, verify) = ("d/b.vmdk".to_owned(), "naa.6001".to_owned(), false);
+        let expected = Order::CloneToDevice { source, device, path, verify };
+        assert_eq!(order("-i d/b.vmdk -d rdm:/vmfs/devices/disks/naa.6001 d/a.vmdk")?, expected);
         for words in ["-Ph d", "-P -h d", "--queryfs --humanreadable d"] {
             let sizes = Sizes::Human;
             assert_eq!(order(words)?, Order::Query { path: "d".into(), sizes });
@@ -548,6 +572,7 @@ mod tests {
             "-c 99999999999t d/a.vmdk",
             "-d fat -c 1g d/a.vmdk",
             "-c 1g -i d/b.vmdk d/a.vmdk",
+            "-c 1g -d rdm:naa.1 d/a.vmdk",
             "d/a.vmdk",
             "-q d/a.vmdk",
             "-C vmfs6 -S one naa.1:1",

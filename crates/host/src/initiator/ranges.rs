@@ -1,7 +1,8 @@
 //! Work over a range of a LUN, with several commands outstanding: fill, check, copy, zero, unmap.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use crate::initiator::cdb;
 use crate::initiator::session::{BLOCK_BYTES, Data, Finished, Session};
@@ -53,6 +54,26 @@ pub fn pattern(seed: u64, from: u64, length: u64) -> Vec<u8> {
         pattern_block(seed, number, block);
     }
     bytes
+}
+
+/// SHA-256 of a range, in hexadecimal: read in order, one command at a time.
+///
+/// # Errors
+/// A range beyond the LUN's end, or not of whole blocks; a READ that fails.
+pub fn hash(session: &mut Session, range: Range) -> Result<String> {
+    let end = range.offset.checked_add(range.length).filter(|end| *end <= session.size_bytes);
+    let end = end.context("the range ends beyond the LUN")?;
+    ensure!(
+        range.offset.is_multiple_of(BLOCK_BYTES) && end.is_multiple_of(BLOCK_BYTES),
+        "offset and length are multiples of 512: choose others"
+    );
+    let mut digest = Sha256::new();
+    for at in (range.offset..end).step_by(TRANSFER as usize) {
+        let length = TRANSFER.min(end - at);
+        let cdb = cdb::read(at / BLOCK_BYTES, (length / BLOCK_BYTES) as u32);
+        digest.update(session.command(cdb, Data::In(vec![0; length as usize]))?);
+    }
+    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Runs one command per step of a range, several at once. `submit` begins the one at an offset

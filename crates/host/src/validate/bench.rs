@@ -19,6 +19,9 @@ use crate::esxi::vaai::Status;
 /// Datastores of ours are named so, and may be overwritten.
 pub const LABEL: &str = "gantry-validate";
 
+/// Bytes at the beginning of a LUN that hold zeros if nobody uses it.
+const HEAD: u64 = 1 << 20;
+
 /// Whether the host may offload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Vaai {
@@ -138,7 +141,7 @@ impl Bench {
         for (number, unit) in self.units.iter().enumerate() {
             let mut lun = self.lun(number, "esx1", &Settings::default())?;
             let ours = vmfs::volume::probe(&mut lun).is_ok_and(|found| found.label == LABEL);
-            let head = lun.read_bytes(0, 1 << 20)?;
+            let head = lun.read_bytes(0, HEAD)?;
             ensure!(
                 ours || head.iter().all(|byte| *byte == 0),
                 "{} is in use: all that is on it would be lost. Give an empty LUN, or --erase",
@@ -183,6 +186,15 @@ impl Bench {
             lease_ms: None,
         };
         Ok(vmfs::format::format(&mut lun, &options)?)
+    }
+
+    /// Makes a LUN one that [`Bench::refuse_used`] takes for empty.
+    ///
+    /// # Errors
+    /// As a command.
+    pub fn empty(&self, unit: usize) -> Result<()> {
+        let mut lun = self.lun(unit, "esx1", &Settings::default())?;
+        Ok(lun.zero_range([0, HEAD])?)
     }
 
     /// Mounts the datastore of a LUN.

@@ -4,7 +4,9 @@
 mod consistency;
 mod copying;
 mod deallocation;
+mod freed;
 mod locking;
+mod unmap_bit;
 mod zeroing;
 
 use std::collections::BTreeSet;
@@ -46,13 +48,14 @@ struct Scratch<'a> {
 /// A probe.
 type Try = fn(&mut Scratch<'_>) -> Result<Probe, SessionError>;
 
-const PROBES: [(&str, Try); 16] = [
+const PROBES: [(&str, Try); 17] = [
     ("Does COMPARE AND WRITE take as many blocks as it says, and no more?", locking::limit),
     ("Does COMPARE AND WRITE compare?", locking::compare),
     ("Does ABORT TASK answer, for ended and unknown tasks too?", locking::abort),
     ("WRITE SAME of 0 blocks: to the end, or refused", zeroing::zero_length),
-    ("WRITE SAME writes other patterns than zeros", zeroing::other_pattern),
-    ("WRITE SAME with the UNMAP bit frees, and reads as zeros", zeroing::unmap_bit),
+    ("WRITE SAME writes other patterns than zeros", unmap_bit::plain_pattern),
+    ("WRITE SAME with the UNMAP bit writes other patterns than zeros", unmap_bit::pattern),
+    ("WRITE SAME with the UNMAP bit frees, and reads as zeros", unmap_bit::zeros),
     ("WRITE SAME takes as many blocks as it says, and no more", zeroing::limit),
     ("FUA: written through when the LUN says it can", zeroing::force_unit_access),
     ("UNMAP frees its granularity, and only that", deallocation::granularity),
@@ -170,13 +173,6 @@ fn is_unknown<T>(result: &Result<T, SessionError>) -> bool {
     matches!(result, Err(SessionError::Command { key: 5, ascq: 0x2000, .. }))
 }
 
-/// The most important of several verdicts.
-fn worst(verdicts: &[Verdict]) -> Verdict {
-    let order = [Verdict::Lie, Verdict::NoAnswer, Verdict::Unclear, Verdict::Honest];
-    let found = order.into_iter().find(|verdict| verdicts.contains(verdict));
-    found.unwrap_or(Verdict::NotClaimed)
-}
-
 impl Scratch<'_> {
     /// Writes a pattern; `at` counts from the scratch area's start.
     fn fill(&mut self, at: u64, length: u64, seed: u64) -> Result<(), SessionError> {
@@ -241,15 +237,6 @@ impl Scratch<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_worst_verdict_counts() {
-        use Verdict::{Honest, Lie, NotClaimed, Unclear};
-        assert_eq!(worst(&[Honest, Lie, Unclear]), Lie);
-        assert_eq!(worst(&[Honest, Unclear]), Unclear);
-        assert_eq!(worst(&[NotClaimed, Honest]), Honest);
-        assert_eq!(worst(&[]), NotClaimed);
-    }
 
     #[test]
     fn a_command_that_does_not_exist_counts_once() {

@@ -51,7 +51,7 @@ fn decode_used(page: &[u8], exponent: u8) -> Option<u64> {
         let (code, size) = (be(&rest[..2]), usize::from(rest[3]));
         let value = rest.get(4..4 + size)?;
         if code == 2 {
-            return Some(be(value.get(..4)?) << exponent);
+            return be(value.get(..4)?).checked_shl(exponent.into());
         }
         rest = &rest[4 + size..];
     }
@@ -94,19 +94,35 @@ fn clip(answer: &[u8], start: u64, end: u64) -> Option<(u64, u64)> {
     for range in answer.get(8..length.min(answer.len()))?.chunks_exact(16) {
         let first = be(&range[..8]);
         next = first + be(&range[8..12]);
-        if range[12] & 0xf == 0 {
+        // PROVISIONING STATUS (SBC-4 5.6.2.4): 1h and 2h are unmapped; 0h is 'mapped or not known'.
+        if !matches!(range[12] & 0xf, 1 | 2) {
             mapped += next.min(end).saturating_sub(first.max(start));
         }
     }
     (next > start).then_some((mapped, next))
 }
 
-/// Bytes that the array uses for a LUN, and who says so; none if it does not say.
-pub(super) fn used(lun: &mut Lun) -> Option<(u64, Source)> {
+/// What log page 0Ch says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Used {
+    /// Bytes of the LUN that have space.
+    pub(super) bytes: u64,
+    /// Bytes in which it counts.
+    pub(super) unit: u64,
+}
+
+/// USED LBA MAPPING RESOURCE COUNT of log page 0Ch; none if there is none.
+pub(super) fn used_by_log(lun: &mut Lun) -> Option<Used> {
     let exponent = exponent(lun);
     let page = lun.command(Kind::Other, log_sense(0x0c), Data::In(vec![0; 1024]), 0);
-    if let Some(blocks) = page.ok().and_then(|page| decode_used(&page, exponent)) {
-        return Some((blocks * 512, Source::LogPage));
+    let blocks = decode_used(&page.ok()?, exponent)?;
+    Some(Used { bytes: blocks.saturating_mul(512), unit: 512 << exponent.min(54) })
+}
+
+/// Bytes that the array uses for a LUN, and who says so; none if it does not say.
+pub(super) fn used(lun: &mut Lun) -> Option<(u64, Source)> {
+    if let Some(used) = used_by_log(lun) {
+        return Some((used.bytes, Source::LogPage));
     }
     let blocks = lun.identity.size_bytes / 512;
     mapped(lun, 0, blocks).ok().map(|blocks| (blocks * 512, Source::LbaStatus))

@@ -70,6 +70,14 @@ impl Decoded {
         self.volume.filter(|_| self.row.is_some_and(|row| row.ordering != Ordering::Immediate))
     }
 
+    /// Whether it is a lock, or gives one back: COMPARE AND WRITE, and what changes reservations or
+    /// modes. Other hosts may wait for it.
+    pub fn is_lock(&self) -> bool {
+        let locks =
+            |row: &Row| matches!(row.ordering, Ordering::CompareAndWrite | Ordering::Reserve);
+        self.row.is_some_and(locks)
+    }
+
     /// The volume of which the command tells where the space stands: the owner brings
     /// [`crate::UnitSpace`] up to date before it executes such a command.
     pub fn tells_space_of(&self) -> Option<VolumeId> {

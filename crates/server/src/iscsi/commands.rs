@@ -10,6 +10,7 @@ use iscsi::{Event, LogoutScope, TaskManagementFunction};
 use scsi::{LostAnswer, NexusId, TaskAttribute, TaskId, TaskManagement, TaskManagementResponse};
 
 use super::connection::{Connection, Ending};
+use super::throttling::HeldCommand;
 use crate::exports::ended;
 use crate::limits::TURN_TIME;
 use crate::reactor::Reactor;
@@ -119,10 +120,19 @@ impl Reactor {
     /// A command with all its data waits for its turn. It costs what it does, whatever its initiator
     /// expects.
     fn enqueue(&mut self, host: HostNumber, task: u32, command: scsi::Command) {
-        let nexus = command.decoded.nexus();
-        let task = task_id(nexus, task);
-        let (lane, bytes) = (self.plane.lane(command.decoded.works_on()), command.work().cost());
-        let turn = Turn { lane, host, session: nexus.into(), command: task.into(), bytes };
+        let task = task_id(command.decoded.nexus(), task);
+        let bytes = command.work().cost();
+        if let Some(passed) = self.throttled(HeldCommand { host, task, bytes, command }) {
+            self.queue(passed);
+        }
+    }
+
+    /// A command that no limit holds back waits for its turn.
+    pub(super) fn queue(&mut self, passed: HeldCommand) {
+        let HeldCommand { host, task, bytes, command } = passed;
+        let lane = self.plane.lane(command.decoded.works_on());
+        let session = command.decoded.nexus().into();
+        let turn = Turn { lane, host, session, command: task.into(), bytes };
         match command.attribute {
             TaskAttribute::HeadOfQueue => self.scheduler.push_first(turn, (task, command)),
             TaskAttribute::Simple | TaskAttribute::Ordered | TaskAttribute::Aca => {
@@ -167,6 +177,14 @@ impl Reactor {
         }
         let function = request.function.map(|tag| task_id(nexus, tag));
         self.end_collecting_elsewhere(slot, (nexus, request.lun), function);
+        let by = (nexus, request.lun);
+        if self.is_held(by, function) {
+            let found = iscsi::TaskManagementResponse::FunctionSucceeded;
+            let connection = &mut self.iscsi.connections[slot];
+            connection.iscsi.respond_task_management(request.initiator_task_tag, found);
+            return self.iscsi.ready.push(slot);
+        }
+        self.end_held(by, function);
         let only = if function.reaches_others() { None } else { Some(nexus) };
         self.start_all_of(only);
         let id = function_id(serial, request.initiator_task_tag);
@@ -194,7 +212,7 @@ impl Reactor {
         self.start_all_of(Some(nexus));
         let function = function_id(connection.serial, u32::MAX);
         for (tag, orphan) in connection.iscsi.take_orphans() {
-            if orphan.is_under_way() {
+            if orphan.is_under_way() && !self.forget_held(task_id(nexus, tag)) {
                 let abort = TaskManagement::AbortTask(task_id(nexus, tag));
                 self.plane.exports.scsi.manage(function, nexus, orphan.lun(), abort);
             }
@@ -249,14 +267,7 @@ impl Reactor {
         }
         while let Some(task) = self.plane.exports.scsi.next_aborted() {
             moved = true;
-            self.scheduler.finished(task.into());
-            let tag = parts(task).1;
-            if let Some(slot) = self.slot_of_task(task) {
-                self.iscsi.connections[slot].iscsi.forget(tag);
-                self.iscsi.ready.push(slot);
-            } else if let Some(session) = self.iscsi.sessions.of_task_mut(task) {
-                session.orphans.remove(&tag);
-            }
+            self.forget_task(task);
         }
         while let Some(notice) = self.plane.exports.scsi.next_notice() {
             self.report(notice);
@@ -286,7 +297,19 @@ impl Reactor {
         moved
     }
 
-    fn answer(&mut self, task: TaskId, completion: scsi::Completion) {
+    /// A command ended, and nobody is to be told.
+    pub(super) fn forget_task(&mut self, task: TaskId) {
+        self.scheduler.finished(task.into());
+        let tag = parts(task).1;
+        if let Some(slot) = self.slot_of_task(task) {
+            self.iscsi.connections[slot].iscsi.forget(tag);
+            self.iscsi.ready.push(slot);
+        } else if let Some(session) = self.iscsi.sessions.of_task_mut(task) {
+            session.orphans.remove(&tag);
+        }
+    }
+
+    pub(super) fn answer(&mut self, task: TaskId, completion: scsi::Completion) {
         self.plane.traffic.commands += 1;
         self.scheduler.finished(task.into());
         let answer = to_iscsi(completion);

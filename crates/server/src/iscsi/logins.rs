@@ -138,9 +138,11 @@ impl Reactor {
         let host = host.map_or_else(|| ports.name.clone(), str::to_owned);
         let opened = self.iscsi.sessions.open(ports, &host, slot);
         let (tsih, session) = opened.ok_or(LoginStatus::OutOfResources)?;
-        let (nexus, host, share) = (session.nexus, session.host, session.share.clone());
+        let (nexus, number, share) = (session.nexus, session.host, session.share.clone());
         self.open_nexus(nexus, slot, request);
-        self.plane.open_session(nexus.into(), host);
+        self.plane.open_session(nexus.into(), number, &host);
+        self.take_share(number, &host);
+        let host = number;
         self.iscsi.connections[slot].nexus = Some(nexus);
         self.iscsi.connections[slot].host = host;
         self.iscsi.connections[slot].iscsi.set_share(share);

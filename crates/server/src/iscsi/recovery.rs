@@ -56,6 +56,7 @@ impl Reactor {
     /// Aborts a command that no connection has taken over.
     fn abort_orphan(&mut self, task: TaskId, orphan: &Orphan) {
         if orphan.iscsi.is_under_way()
+            && !self.forget_held(task)
             && let Some(nexus) = self.iscsi.sessions.of_task(task).map(|session| session.nexus)
         {
             self.start_all_of(Some(nexus));
@@ -81,6 +82,7 @@ impl Reactor {
         self.plane.exports.scsi.close_nexus(session.nexus);
         self.plane.feed.close_session(session.nexus.into());
         self.plane.close_session(session.nexus.into());
+        self.forget_share_of(session);
         if self.iscsi.chatter.may_tell(self.now) {
             tracing::info!(initiator = session.port.name, reason, "session ended");
         }

@@ -146,6 +146,16 @@ impl Sessions {
         (known.number, known.share.clone())
     }
 
+    /// The number of a host that has sessions.
+    pub(crate) fn number_of(&self, host: &str) -> Option<HostNumber> {
+        self.hosts.get(host).map(|known| known.number)
+    }
+
+    /// Whether the host of a session that has ended has others.
+    pub(crate) fn has_others(&self, ended: &Session) -> bool {
+        self.hosts.get(&ended.host_name).is_some_and(|known| known.number == ended.host)
+    }
+
     /// Forgets where a session was found, which is gone.
     fn forget(&mut self, tsih: u16, session: &Session) {
         self.by_nexus.remove(&session.nexus);

@@ -14,6 +14,7 @@ use tracing::Level;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
+use super::structured::Record;
 use crate::options::LogFormat;
 
 /// How long a descriptor that does not block (O_NONBLOCK) rests before it is tried again.
@@ -71,23 +72,28 @@ impl<W: Write> Lines<W> {
 
 /// A line as `tracing` would write it.
 pub(super) fn formatted(format: LogFormat, level: Level, message: &str) -> Vec<u8> {
+    let target = "server::logs";
+    if format.is_datagrams() {
+        let message = message.to_owned();
+        return Record { level, target, message, fields: Vec::new() }.datagram(format);
+    }
     let mut time = String::new();
     let _ = SystemTime.format_time(&mut Writer::new(&mut time));
-    let target = "server::logs";
     let mut line = String::new();
     let _ = match format {
-        LogFormat::Text => writeln!(line, "{time} {level:>5} {target}: {message}"),
         LogFormat::Json => {
             let level = level.as_str();
             let line_of =
                 json!({"timestamp": time, "level": level, "message": message, "target": target});
             writeln!(line, "{line_of}")
         }
+        _ => writeln!(line, "{time} {level:>5} {target}: {message}"),
     };
     line.into_bytes()
 }
 
 /// A descriptor that we were given.
+#[derive(Debug)]
 pub(super) struct Output(pub(super) File);
 
 impl Write for Output {

@@ -6,7 +6,7 @@ use api::{Device, Pool, Problem, Route, Space, Target, Volume};
 use array::{ArrayError, Configuration, Tagged};
 use block::{DeviceName, VolumeId};
 use control::members::describe_state;
-use control::{identification, primitives};
+use control::{identification, primitives, rate_limits};
 use store::limits::READ_ERRORS_MAX;
 use store::{Health, MemberStatus, MirrorStatus, ResilverStatus};
 
@@ -202,10 +202,12 @@ impl VolumeFacts {
             naa: format!("naa.{}", hexadecimal(&volume.spec.naa)),
             size_bytes: volume.spec.size_bytes,
             thick: volume.spec.thick,
+            reserved: volume.spec.thick,
             block_size: describe_blocks(presentation.blocks),
             reservations_hidden: presentation.reservations_hidden,
             identification: presentation.identification.map(identification::describe),
             primitives: primitives::describe(presentation.switches_off),
+            limits: rate_limits::describe(presentation.limits),
             mapped_bytes: volume.mapped_bytes,
             shared_bytes: volume.shared_bytes(),
             created: volume.spec.created,

@@ -11,7 +11,7 @@ use api::{
 use array::{Access, Chap, Configuration, Presentation, Secret, Secrets, Tagged, Thresholds};
 use block::VolumeId;
 use control::import::VERSION;
-use control::{identification, portals, primitives};
+use control::{identification, portals, primitives, rate_limits};
 
 use super::gathering::{EachVolume, Scene, Subject};
 use super::interchange::flag;
@@ -133,6 +133,8 @@ impl Export {
             initiators: host.initiators.iter().cloned().collect(),
             chap: chap.map(|user| self.chap(user, self.secrets.hosts.get(name))),
             primitives: Some(primitives::describe(host.switches_off)),
+            limits: Some(rate_limits::describe(host.limits)),
+            share: Some(host.share.get()),
             tags: Some(self.array.tags(Tagged::Host(name))),
         }
     }
@@ -183,9 +185,15 @@ impl Export {
         });
         let maps: Vec<ConfiguredMap> = maps.collect();
         let thresholds = array.volume_thresholds(id);
-        let Presentation { reservations_hidden: hidden, identification, switches_off, blocks } =
-            array.presentation(id);
-        let is_shown_otherwise = hidden || identification.is_some() || !switches_off.is_empty();
+        let Presentation {
+            reservations_hidden: hidden,
+            identification,
+            switches_off,
+            limits,
+            blocks,
+        } = array.presentation(id);
+        let is_shown_otherwise =
+            hidden || identification.is_some() || !switches_off.is_empty() || !limits.is_default();
         let tags = array.tags(Tagged::Volume(id));
         let said = !maps.is_empty()
             || thresholds != Thresholds::default()
@@ -205,6 +213,7 @@ impl Export {
             reservations_hidden: Some(hidden),
             identification: identification.map(identification::describe),
             primitives: Some(primitives::describe(switches_off)),
+            limits: Some(rate_limits::describe(limits)),
             tags: Some(tags),
         })
     }

@@ -1,6 +1,7 @@
 //! Metrics in the text format of Prometheus (version 0.0.4), from one table of names.
 
 mod facts;
+mod held_back;
 mod mirrors;
 #[cfg(test)]
 mod tests;
@@ -116,6 +117,12 @@ metrics! {
     RECLAIM_ASKED = "gantry_volume_reclaim_asked_bytes_total" "counter" "Bytes that were to become free.";
     RECLAIM_UNMAPPED = "gantry_volume_reclaim_unmapped_bytes_total" "counter" "Those of them that held data.";
     RECLAIM_HELD = "gantry_volume_reclaim_held_bytes" "gauge" "Those of these that snapshots, clones or copies still use.";
+    VOLUME_HELD = "gantry_volume_held_back_commands_total" "counter" "Commands and requests of copies that waited for the limits (QoS) of a volume.";
+    VOLUME_HELD_TIME = "gantry_volume_held_back_seconds_total" "counter" "How long those waited together that went on.";
+    VOLUME_WAITING = "gantry_volume_held_back_commands" "gauge" "Those that wait now.";
+    HOST_HELD = "gantry_host_held_back_commands_total" "counter" "Commands and requests of copies that waited for the limits (QoS) of a host.";
+    HOST_HELD_TIME = "gantry_host_held_back_seconds_total" "counter" "How long those waited together that went on.";
+    HOST_WAITING = "gantry_host_held_back_commands" "gauge" "Those that wait now.";
 }
 
 type Labels<'a> = &'a [(&'a str, &'a str)];
@@ -186,6 +193,7 @@ pub(super) fn show_metrics(plane: &DataPlane) -> Progress {
         let mut page = Page::default();
         management.daemon_metrics(&mut page, scene);
         let latencies: Vec<Latency> = scene.plane.feed.ledger.latencies().copied().collect();
+        let held_hosts = scene.plane.throttle.held_hosts();
         let configuration = Arc::clone(&management.configuration);
         Described::plain(move || {
             let facts = Facts::sorted(facts);
@@ -193,6 +201,8 @@ pub(super) fn show_metrics(plane: &DataPlane) -> Progress {
             latency_metrics(&mut page, &latencies);
             pool_metrics(&mut page, &facts.pools, &configuration);
             volume_metrics(&mut page, &facts.volumes);
+            held_back::volumes(&mut page, &facts.volumes);
+            held_back::hosts(&mut page, &held_hosts);
             free(facts.volumes);
             page.0
         })

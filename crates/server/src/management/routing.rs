@@ -7,7 +7,8 @@ use axum::body::Bytes;
 use control::chap::{self, DiscoveryChange};
 use control::hosts::{self, Change};
 use control::{
-    alerts, identification, lun_maps, members, portals, primitives, schedules, settings, volumes,
+    alerts, identification, lun_maps, members, portals, primitives, rate_limits, schedules,
+    settings, volumes,
 };
 use store::ResilverChange;
 
@@ -62,7 +63,7 @@ nouns! {
     /// Volumes, and who sees them.
     Volumes: VolumeRoutes {
         ListVolumes CreateVolume ShowVolume ResizeVolume DeleteVolume CloneVolume RevertVolume
-        SetVolumeThresholds SetReservations SetVolumePrimitives SetVolumeIdentification DeleteVolumeIdentification
+        SetVolumeThresholds SetReservations SetVolumePrimitives SetVolumeLimits SetVolumeIdentification DeleteVolumeIdentification
         MapVolume UnmapVolume RenameVolume SetVolumeTags
     }
     /// Snapshots and their schedules.
@@ -74,6 +75,7 @@ nouns! {
     Hosts: HostRoutes {
         ListHosts ShowHost CreateHost ChangeHost DeleteHost ListGroups ShowGroup SetGroup
         DeleteGroup ShowDiscovery SetDiscoveryChap DeleteDiscoveryChap SetHostTags SetHostPrimitives
+        SetHostLimits
         SetGroupTags
     }
     /// Portals and their paths.
@@ -225,6 +227,11 @@ impl Management {
                     &primitives::set_of_volume(&found, request, parameters.get("asker")),
                 )
             }
+            VolumeRoutes::SetVolumeLimits => {
+                let (request, found) = (read(body)?, self.found_volume(plane, parameters)?);
+                let asker = parameters.get("asker");
+                self.make(plane, &rate_limits::set_of_volume(&found, request, asker))
+            }
             VolumeRoutes::SetVolumeThresholds => {
                 let (request, found) = (read(body)?, self.found_volume(plane, parameters)?);
                 self.make(plane, &volumes::set_thresholds(request, &found))
@@ -295,6 +302,8 @@ impl Management {
             }
             HostRoutes::SetHostPrimitives => self
                 .make(plane, &primitives::set_of_host(host, read(body)?, parameters.get("asker"))),
+            HostRoutes::SetHostLimits => self
+                .make(plane, &rate_limits::set_of_host(host, read(body)?, parameters.get("asker"))),
             HostRoutes::SetHostTags => self.make(plane, &settings::tag_host(host, read(body)?)),
             HostRoutes::DeleteHost => self.make(plane, &Change::DeleteHost(host.to_owned())),
             HostRoutes::ListGroups => Ok(self.list_groups()),

@@ -256,6 +256,8 @@ impl Management {
         self.configuration = version.configuration;
         self.secrets = version.secrets;
         self.luns_changed = std::mem::take(&mut self.luns_changed).and(touched);
+        let limited = self.configuration.limits_changed_since(&before.configuration);
+        self.limits_changed.extend(limited);
     }
 
     /// Nothing that is not saved has ever been; later changes were built on those that failed.

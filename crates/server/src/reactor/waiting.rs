@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use mio::{Events, Poll};
 
-use crate::limits::{POLL_TIME_MAX, TICK};
+use crate::limits::POLL_TIME_MAX;
 
 /// Whether to poll at the next wait, by how the last one went.
 pub(super) struct Waiting {
@@ -29,15 +29,15 @@ impl Waiting {
         Self { may_poll: processors > 1, was_short: false }
     }
 
-    /// Waits until something happens, a tick at most.
+    /// Waits until something happens, so long at most.
     pub(super) fn wait(
         &mut self,
         poll: &mut Poll,
         events: &mut Events,
-        expects_a_command: bool,
+        (expects_a_command, time_max): (bool, Duration),
     ) -> Result<()> {
         if !expects_a_command {
-            return look(poll, events, TICK);
+            return look(poll, events, time_max);
         }
         let began = Instant::now();
         if self.was_short {
@@ -50,7 +50,7 @@ impl Waiting {
                 thread::yield_now();
             }
         }
-        look(poll, events, TICK)?;
+        look(poll, events, time_max)?;
         self.was_short = self.may_poll && began.elapsed() < 2 * POLL_TIME_MAX;
         Ok(())
     }
@@ -71,6 +71,8 @@ pub(super) fn look(poll: &mut Poll, events: &mut Events, time: Duration) -> Resu
 mod tests {
     use mio::{Token, Waker};
 
+    use crate::limits::TICK;
+
     use super::*;
 
     #[test]
@@ -80,13 +82,13 @@ mod tests {
         let mut events = Events::with_capacity(8);
         let mut waiting = Waiting { may_poll: true, was_short: false };
         waker.wake()?;
-        waiting.wait(&mut poll, &mut events, true)?;
+        waiting.wait(&mut poll, &mut events, (true, TICK))?;
         assert!(!events.is_empty());
         assert!(waiting.was_short);
         waker.wake()?;
-        waiting.wait(&mut poll, &mut events, true)?;
+        waiting.wait(&mut poll, &mut events, (true, TICK))?;
         assert!(!events.is_empty(), "what it finds before it sleeps, it tells");
-        waiting.wait(&mut poll, &mut events, true)?;
+        waiting.wait(&mut poll, &mut events, (true, TICK))?;
         assert!(events.is_empty());
         assert!(!waiting.was_short);
         Ok(())

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::limits::LANE_COMMANDS_MAX;
+use crate::limits::{LANE_COMMANDS_MAX, SHARE_BYTES};
 
 const BOUNDS: Bounds = Bounds { commands: LANE_COMMANDS_MAX, bytes: 1 << 40 };
 
@@ -271,4 +271,60 @@ fn what_is_under_way_is_bounded_in_bytes_and_shared() {
         world.scheduler.finished(CommandId(command));
     }
     assert_eq!(start_all(&mut world).len(), 3, "each goes on");
+}
+
+#[test]
+fn a_host_with_several_shares_gets_as_many_times_what_others_get() {
+    let mut world = World::new();
+    world.scheduler.set_share(HostNumber(1), 3);
+    for host in [1, 2, 3] {
+        world.fill(512, host, host, Some(0), 4096);
+    }
+    for _ in 0..5000 {
+        let (host, session, _) = world.serve().unwrap();
+        world.push(host, session, Some(0), 4096);
+    }
+    let served = |world: &World, host| world.served[&host] as f64;
+    let ratio = served(&world, 1) / served(&world, 2);
+    assert!((2.9..3.1).contains(&ratio), "{:?}", world.served);
+    assert_eq!(world.served[&2], world.served[&3]);
+    // Another share counts for what waits already.
+    world.scheduler.set_share(HostNumber(1), 1);
+    let before = world.served.clone();
+    for _ in 0..3000 {
+        let (host, session, _) = world.serve().unwrap();
+        world.push(host, session, Some(0), 4096);
+    }
+    let got = |host| (world.served[&host] - before[&host]) as f64;
+    assert!((0.95..1.05).contains(&(got(1) / got(2))), "{:?}", world.served);
+}
+
+// A minimum: beside seven hosts that ask for all they can get, and with large commands at that.
+#[test]
+fn a_share_is_a_minimum_whatever_others_ask_for() {
+    let mut world = World::new();
+    world.scheduler.set_share(HostNumber(0), 7);
+    world.fill(4000, 0, 0, Some(0), 4096);
+    for host in 1..8 {
+        world.fill(200, host, host, Some(0), 1 << 20);
+    }
+    let mut work = BTreeMap::from([(true, 0), (false, 0)]);
+    for _ in 0..20_000 {
+        let (host, session, _) = world.serve().unwrap();
+        let bytes = if host == 0 { 4096 } else { 1 << 20 };
+        *work.get_mut(&(host == 0)).unwrap() += COMMAND_COST as u64 + bytes;
+        world.push(host, session, Some(0), bytes);
+    }
+    let least = (work[&true] + work[&false]) / 2;
+    assert!(work[&true] * 10 > least * 9, "half of the work is its: {work:?}");
+}
+
+#[test]
+fn a_host_with_several_shares_has_more_under_way_and_leaves_room_for_others() {
+    let mut world = World::with(Bounds { commands: 1000, bytes: 1 << 40 });
+    world.scheduler.set_share(HostNumber(1), 3);
+    world.fill(2000, 1, 1, Some(0), 4096);
+    assert_eq!(start_all(&mut world), BTreeMap::from([(1, 750)]));
+    world.fill(2000, 2, 2, Some(0), 4096);
+    assert_eq!(start_all(&mut world), BTreeMap::from([(2, 125)]));
 }

@@ -12,7 +12,7 @@ use crate::error::Failure;
 use crate::limits::METADATA_BYTES_MAX;
 use crate::map::Occupied;
 use crate::serving::Serving;
-use crate::space::{Allocation, AllocationGroupId};
+use crate::space::{Allocation, AllocationGroupId, Length};
 
 /// How often an operation waits for a checkpoint to free space before it gives up.
 const SPACE_WAITS_MAX: u8 = 3;
@@ -102,9 +102,9 @@ impl Serving {
 
     /// Hands out so many blocks; `false` if they are not all there yet.
     fn hand_out(&mut self, key: OperationKey, needed: u64) -> Result<bool, Failure> {
-        let mut left = needed;
+        let (mut left, length) = (needed, Length::of(needed));
         while left > 0 {
-            match self.engine.pool.space.allocate(left) {
+            match self.engine.pool.space.allocate(left, length) {
                 Allocation::Run(run) => {
                     left -= run.blocks;
                     self.engine.pool.budget.hand_out(run.blocks);

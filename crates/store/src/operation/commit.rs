@@ -4,7 +4,7 @@
 use block::{BLOCK, RequestStatistics, Response, VolumeId};
 
 use super::{Operation, OperationKey, Piece, Stage, Work, data_range, sampling};
-use crate::address::Run;
+use crate::address::{BlockRange, Run};
 use crate::budget::Estimate;
 use crate::change::{Change, Done, Outcome};
 use crate::commit::{CommitClass, checksums};
@@ -39,6 +39,10 @@ impl Serving {
             self.load_page(missing, PageWaiter::Operation(key));
             return Ok(());
         }
+        self.drop_zeros_of_holes(key);
+        if self.requests.table[key].pieces.is_empty() {
+            return self.joined(key);
+        }
         if !self.allocate_for(key)? {
             return Ok(());
         }
@@ -58,6 +62,29 @@ impl Serving {
             self.close_commit_group();
         }
         Ok(())
+    }
+
+    /// Zeros in place of holes need no commit. The operation has its range for itself, and what was
+    /// answered of it before is applied, so a hole of the map is one that is durable.
+    fn drop_zeros_of_holes(&mut self, key: OperationKey) {
+        let volume = self.requests.table[key].volume;
+        let root = self.engine.pool.volumes[&volume].root;
+        let mut pieces = std::mem::take(&mut self.requests.table[key].pieces);
+        pieces.retain(|piece| {
+            let Piece::Zero { range } = piece else { return true };
+            if !self.engine.pool.map.is_hole(root, *range) {
+                return true;
+            }
+            self.count_zeroed(key, *range);
+            self.engine.pool.volumes.count_reclaimed(volume, range.count, 0);
+            false
+        });
+        self.requests.table[key].pieces = pieces;
+    }
+
+    fn count_zeroed(&mut self, key: OperationKey, range: BlockRange) {
+        self.requests.table[key].statistics.zeroed_bytes += range.count * BLOCK;
+        self.engine.pool.statistics.zeroed_bytes += range.count * BLOCK;
     }
 
     /// Nothing is to be written: done, unless a physical copy goes on.

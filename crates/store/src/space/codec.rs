@@ -222,6 +222,7 @@ impl Space {
             if self.group(id).pinned {
                 self.pinned.push(id);
             }
+            self.list_if_roomy(id);
         }
     }
 }

@@ -1,5 +1,7 @@
 //! One allocation group: counters that always stay in memory, and space maps that may be evicted.
 
+use std::ops::RangeInclusive;
+
 use crate::address::GroupBlock;
 use crate::layout::{COUNT_PAGES, COUNTS_PER_PAGE, GROUP_BLOCKS, GROUP_HEAD};
 
@@ -73,6 +75,10 @@ pub(super) struct AllocationGroup {
     pub(super) unavailable: bool,
     /// Its space on the device was set aside.
     pub(super) backed: bool,
+    /// Nothing of it was ever handed out.
+    pub(super) fresh: bool,
+    /// In which lists of groups with room it is.
+    pub(super) listed: u8,
     pub(super) body: Option<Box<Body>>,
     /// Changes since its maps left memory.
     pub(super) deltas: Vec<Delta>,
@@ -151,6 +157,8 @@ impl AllocationGroup {
             fenced: false,
             unavailable: false,
             backed: false,
+            fresh: true,
+            listed: 0,
             body: None,
             deltas: Vec::new(),
             owed: Vec::new(),
@@ -160,6 +168,16 @@ impl AllocationGroup {
     /// Blocks that may be handed out as things are.
     pub(super) fn available(&self) -> u32 {
         if self.fenced || self.unavailable { 0 } else { self.free }
+    }
+
+    /// It was written before, and three quarters of it are free.
+    pub(super) fn is_roomy(&self) -> bool {
+        !self.fresh && self.available() >= (self.capacity - self.capacity / 4).max(1)
+    }
+
+    /// It was written before, and hardly anything of it is used.
+    pub(super) fn is_mostly_free(&self) -> bool {
+        self.is_roomy() && self.available() >= self.capacity - self.capacity / 8
     }
 
     /// Nothing of it is used or handed out.
@@ -193,6 +211,7 @@ impl AllocationGroup {
         self.used = u32_at(bytes, USED_AT).min(self.capacity);
         self.written_used = self.used;
         self.free = self.capacity - self.used;
+        self.fresh = self.present & 1 == 0;
         self.pinned = u32_at(bytes, FLAGS_AT) & PINNED != 0;
         self.fenced = u32_at(bytes, FLAGS_AT) & FENCED != 0;
     }
@@ -241,4 +260,19 @@ pub(super) fn find_run(
         return Some((GroupBlock::new(place), blocks.min(wanted).min(GROUP_BLOCKS - place)));
     }
     None
+}
+
+/// The first run of clear bits from place `from` on that has as many blocks as are `wanted`.
+pub(super) fn find_long_run(
+    busy: &[u64; WORDS],
+    mut from: GroupBlock,
+    wanted: &RangeInclusive<u64>,
+) -> Option<(GroupBlock, u64)> {
+    loop {
+        let (place, blocks) = find_run(busy, from, *wanted.end())?;
+        if blocks >= *wanted.start() {
+            return Some((place, blocks));
+        }
+        from = place + blocks;
+    }
 }

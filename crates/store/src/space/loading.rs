@@ -126,6 +126,7 @@ impl Space {
             let back = u64::from(group.available());
             self.free += back;
             self.unavailable -= 1;
+            self.list_again(id);
         }
     }
 
@@ -210,6 +211,7 @@ impl Space {
         if !super::get(&body.busy, place) {
             super::set(&mut body.busy, place);
             group.free -= 1;
+            group.fresh = false;
             let backed = u64::from(group.backed);
             self.free -= 1;
             self.backed_free -= backed;

@@ -2,7 +2,12 @@ use super::group::WORDS;
 use super::*;
 
 fn space() -> Space {
-    let mut space = Space::new(&[Layout::new(300 << 20, 0)], 100);
+    space_of(300 << 20)
+}
+
+/// All of its groups are in memory and have their space.
+pub(super) fn space_of(bytes: u64) -> Space {
+    let mut space = Space::new(&[Layout::new(bytes, 0)], 100);
     for id in space.ids().collect::<Vec<_>>() {
         space.insert_group(id, &[]);
         space.group_backed(id);
@@ -10,8 +15,8 @@ fn space() -> Space {
     space
 }
 
-fn allocate(space: &mut Space, blocks: u64) -> Option<Run> {
-    match space.allocate(blocks) {
+pub(super) fn allocate(space: &mut Space, blocks: u64) -> Option<Run> {
+    match space.allocate(blocks, Length::of(blocks)) {
         Allocation::Run(run) => Some(run),
         Allocation::Full => None,
         Allocation::Load(group) => panic!("{group:?} is in memory"),
@@ -157,7 +162,7 @@ fn a_group_that_was_loaded_for_a_request_is_the_one_that_it_meets() {
     let layouts = vec![Layout::new(300 << 20, 0); 6];
     let mut space = Space::new(&layouts, 2);
     for _ in 0..layouts.len() {
-        let Allocation::Load(group) = space.allocate(8) else {
+        let Allocation::Load(group) = space.allocate(8, Length::Short) else {
             panic!("no group is in memory");
         };
         space.insert_group(group, &[]);

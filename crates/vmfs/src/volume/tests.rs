@@ -62,7 +62,7 @@ impl Bench {
     }
 
     /// The images of all LUNs that the head says belong to the datastore.
-    fn images(&self) -> Vec<std::path::PathBuf> {
+    pub(super) fn images(&self) -> Vec<std::path::PathBuf> {
         let names = probe(&mut self.disk.another_host()).map_or(Vec::new(), |found| found.disks);
         let others = names.iter().skip(1).map(|name| format!("{name}.img"));
         let all = std::iter::once("lun.img".to_owned()).chain(others);
@@ -297,6 +297,29 @@ fn the_three_formats_of_disks_take_their_space_as_they_should() -> Result<()> {
     bench.check_with_to_be_zeroed(299)?;
     for name in ["thin.vmdk", "zeroedthick.vmdk"] {
         volume.remove_disk(name)?;
+    }
+    volume.unmount()?;
+    bench.check()
+}
+
+#[test]
+fn a_raw_device_mapping_names_its_device_and_has_no_data_of_its_own() -> Result<()> {
+    let bench = Bench::new(1 << 30, 16_000)?;
+    let mut volume = bench.host(1, Locking::Ats)?;
+    for (path, pointer) in
+        [("vm.vmdk", "vm-rdm.vmdk"), ("vm.vmdk-rdmdisk-7", "vm.vmdk-rdmdisk-7-rdm.vmdk")]
+    {
+        volume.create_raw_mapping(path, 5 * MIB, "naa.6001")?;
+        let descriptor = volume.disk_descriptor(path)?;
+        assert_eq!((descriptor.raw, descriptor.size), (true, 5 * MIB));
+        assert_eq!(get(&mut volume, pointer)?, b"naa.6001\n");
+        let taken = volume.create_raw_mapping(path, 5 * MIB, "naa.6002");
+        assert!(matches!(taken, Err(Error::Exists(_))), "{taken:?}");
+        let opened = volume.open_disk(path, LockMode::ReadOnly);
+        assert!(matches!(opened, Err(Error::Argument(_))), "nobody writes over the name");
+        assert!(matches!(volume.open_chain(path, LockMode::ReadOnly), Err(Error::Argument(_))));
+        volume.remove_disk(path)?;
+        assert!(volume.status(path).is_err() && volume.status(pointer).is_err());
     }
     volume.unmount()?;
     bench.check()
@@ -608,4 +631,36 @@ fn damage(path: &Path, at: u64, bytes: &[u8]) -> Result<()> {
     file.read_exact_at(&mut old, at)?;
     ensure!(old != bytes, "the same at {at:x}");
     Ok(file.write_all_at(bytes, at)?)
+}
+
+#[test]
+fn sizes_and_labels_that_cannot_be_are_refused_with_what_can_be() -> Result<()> {
+    let bench = Bench::new(300 * MIB, 16_000)?;
+    let mut volume = bench.host(1, Locking::Ats)?;
+    for size in [0, 512, MIB + 1, (62 << 40) + 512, 99 << 40, u64::MAX - 511] {
+        let refused = volume.create_disk("a.vmdk", size, DiskFormat::Thin);
+        ensure!(matches!(refused, Err(Error::Argument(_))), "{size}");
+    }
+    assert!(volume.list("")?.iter().all(|entry| entry.name != "a.vmdk"));
+    let largest = volume.create_disk("a.vmdk", 62 << 40, DiskFormat::Thin)?;
+    volume.close(largest)?;
+    let wrong = volume.remove_path("").expect_err("the root cannot be removed");
+    assert_eq!(wrong.to_string(), "/: Directory not empty");
+    volume.unmount()?;
+    bench.check()?;
+    let mut disk = bench.disk.another_host();
+    let before = probe(&mut disk)?;
+    let long = "x".repeat(128);
+    for label in ["", ".", "..", "a/b", "../x", " a", "a ", "a\nb", "\u{1b}[2J", &long] {
+        let options = Options {
+            label: label.into(),
+            uuid: Uuid([8; 16]),
+            table: Table::None,
+            ats_only: false,
+            lease_ms: None,
+        };
+        ensure!(matches!(format(&mut disk, &options), Err(Error::Argument(_))), "{label:?}");
+    }
+    assert_eq!(probe(&mut disk)?.uuid, before.uuid, "a refused label changes nothing");
+    Ok(())
 }

@@ -7,8 +7,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-
-	"gantry.io/go/array"
 )
 
 const (
@@ -53,32 +51,10 @@ func parsePlacement(parameters map[string]string) (placement, error) {
 		case strings.HasPrefix(key, "csi.storage.k8s.io/"):
 			// For the sidecars.
 		default:
-			return placement{}, status.Errorf(codes.InvalidArgument, "parameter %q is not known: there are pool, thick, blockSize", key)
+			return placement{}, status.Errorf(codes.InvalidArgument, "parameter %q is not known: there are pool, thick, blockSize, %s", key, strings.Join(limitKeys, ", "))
 		}
 	}
 	return parsed, nil
-}
-
-// parseMutable reads the parameters of a volume attributes class over thresholds (INVALID_ARGUMENT).
-func parseMutable(parameters map[string]string, from array.Thresholds) (array.Thresholds, error) {
-	for key, value := range parameters {
-		percent, err := strconv.Atoi(value)
-		if err != nil || percent < 1 || percent > 100 {
-			return from, status.Errorf(codes.InvalidArgument, "mutable parameter %q: a whole percentage from 1 to 100 of softPercent or hardPercent", key)
-		}
-		switch key {
-		case "softPercent":
-			from.SoftPercent = percent
-		case "hardPercent":
-			from.HardPercent = percent
-		default:
-			return from, status.Errorf(codes.InvalidArgument, "mutable parameter %q is not known: there are softPercent, hardPercent", key)
-		}
-	}
-	if from.SoftPercent > from.HardPercent {
-		return from, status.Errorf(codes.InvalidArgument, "softPercent %d is above hardPercent %d", from.SoftPercent, from.HardPercent)
-	}
-	return from, nil
 }
 
 // sizeRange is a capacity range: bytes, the limit 0 if there is none.

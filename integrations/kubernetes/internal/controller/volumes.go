@@ -62,7 +62,8 @@ func parseWanted(request *csi.CreateVolumeRequest) (*wanted, error) {
 	if err := checkCapabilities(request.GetVolumeCapabilities()); err != nil {
 		return nil, err
 	}
-	placement, err := parsePlacement(request.GetParameters())
+	parameters, mutable := splitLimits(request.GetParameters(), request.GetMutableParameters())
+	placement, err := parsePlacement(parameters)
 	if err != nil {
 		return nil, err
 	}
@@ -70,8 +71,8 @@ func parseWanted(request *csi.CreateVolumeRequest) (*wanted, error) {
 	if err != nil {
 		return nil, err
 	}
-	mutable := request.GetMutableParameters()
-	if _, err := parseMutable(mutable, array.Thresholds{SoftPercent: 1, HardPercent: 100}); err != nil {
+	widest := attributes{thresholds: array.Thresholds{SoftPercent: 1, HardPercent: 100}}
+	if _, err := parseMutable(mutable, widest); err != nil {
 		return nil, err
 	}
 	return &wanted{
@@ -292,17 +293,18 @@ func (s *Server) finalSize(volume *array.Volume, wanted *wanted) (int64, error) 
 	return wanted.sizes.size(volume.SizeBytes)
 }
 
-// mark writes thresholds, then the tags without the one that says that the volume is not finished.
+// mark writes thresholds and limits, then the tags without the one that says that the volume is not finished.
 func (s *Server) mark(ctx context.Context, wanted *wanted, volume *array.Volume, etag string) (*array.Volume, error) {
 	if len(wanted.mutable) > 0 {
-		thresholds, err := parseMutable(wanted.mutable, volume.Thresholds)
+		attributes, err := parseMutable(wanted.mutable, attributesOf(volume))
 		if err != nil {
 			return nil, err
 		}
-		if thresholds != volume.Thresholds {
-			if err := s.array.SetThresholds(ctx, volume.Ref(), thresholds, etag); err != nil {
-				return nil, err
-			}
+		changed, err := s.setAttributes(ctx, volume, attributes, etag)
+		if err != nil {
+			return nil, err
+		}
+		if changed {
 			return s.complete(ctx, wanted, volume.Ref())
 		}
 	}
@@ -423,23 +425,24 @@ func (s *Server) ControllerExpandVolume(ctx context.Context, request *csi.Contro
 	return nil, status.Error(codes.Aborted, "others keep changing the volume: ask again")
 }
 
-// ControllerModifyVolume sets the thresholds at which somebody is told how full a volume is.
+// ControllerModifyVolume sets the thresholds at which somebody is told how full a volume is, and the
+// limits of what gets done on it.
 func (s *Server) ControllerModifyVolume(ctx context.Context, request *csi.ControllerModifyVolumeRequest) (*csi.ControllerModifyVolumeResponse, error) {
 	for attempt := range conflictsMax {
 		volume, etag, err := s.existingVolume(ctx, request.GetVolumeId())
 		if err != nil {
 			return nil, err
 		}
-		thresholds, err := parseMutable(request.GetMutableParameters(), volume.Thresholds)
+		attributes, err := parseMutable(request.GetMutableParameters(), attributesOf(volume))
 		if err != nil {
 			return nil, err
 		}
-		if thresholds == volume.Thresholds {
+		changed, err := s.setAttributes(ctx, volume, attributes, etag)
+		if err == nil && !changed {
 			return &csi.ControllerModifyVolumeResponse{}, nil
 		}
-		err = s.array.SetThresholds(ctx, volume.Ref(), thresholds, etag)
 		if err == nil {
-			return &csi.ControllerModifyVolumeResponse{}, nil
+			continue
 		}
 		if !array.IsProblem(err, "changed", "not-there") {
 			return nil, grpcError(err)

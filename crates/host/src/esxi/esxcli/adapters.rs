@@ -243,8 +243,14 @@ pub(super) fn session_list(host: &mut Host, options: &Options) -> Result<Output>
     }))
 }
 
+/// Looks for devices, whatever the type of the rescan: what does not answer is not there any more.
 pub(super) fn rescan(host: &mut Host, options: &Options) -> Result<Output> {
     check_adapter(host, options)?;
+    let kind = options.get("type").unwrap_or("all");
+    ensure!(
+        ["add", "all", "delete", "update"].contains(&kind),
+        "Error: Invalid type {kind}: add, all, delete or update"
+    );
     for (_, lun) in host.rescan()? {
         host.finish(lun)?;
     }

@@ -1,6 +1,6 @@
 //! `esxcli storage core device`, `storage core path` and `storage nmp`: devices and their paths.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 
 use super::output::{Layout, Output, Records, Value};
 use super::words::Options;
@@ -14,20 +14,14 @@ fn for_devices<T>(
     options: &Options,
     print: &mut dyn FnMut(&str, &Device, &mut Lun) -> T,
 ) -> Result<Vec<T>> {
-    let wanted = options.get("device");
-    if let Some(name) = wanted {
-        ensure!(
-            host.record.devices.contains_key(name),
-            "Unable to get device list: No such device {name}"
-        );
+    if let Some(name) = options.get("device") {
+        let device = host.record.devices.get(name);
+        let device =
+            device.with_context(|| format!("Unable to get device list: No such device {name}"))?;
+        return Ok(vec![print(name, device, &mut host.look_at(name)?)]);
     }
-    let mut found = Vec::new();
-    for (name, device) in &host.record.devices {
-        if wanted.is_none_or(|wanted| wanted == name) {
-            found.push(print(name, device, &mut host.lun(name)?));
-        }
-    }
-    Ok(found)
+    let each = host.visible();
+    Ok(each.map(|(name, device, mut lun)| print(name, device, &mut lun)).collect())
 }
 
 fn blocks(
@@ -66,7 +60,7 @@ pub(crate) fn display_name(name: &str, lun: &Lun) -> String {
     format!("{} iSCSI Disk ({name})", lun.identity.vendor)
 }
 
-fn device_values(name: &str, device: &Device, lun: &Lun) -> Vec<Value> {
+fn device_values(name: &str, device: &Device, lun: &Lun, is_off: bool) -> Vec<Value> {
     let identity = &lun.identity;
     vec![
         display_name(name, lun).into(),
@@ -80,7 +74,7 @@ fn device_values(name: &str, device: &Device, lun: &Lun) -> Vec<Value> {
         format!("{:4}", identity.revision).into(),
         u64::from(identity.scsi_level).into(),
         false.into(),
-        "on".into(),
+        if is_off { "off" } else { "on" }.into(),
         true.into(),
         false.into(),
         false.into(),
@@ -161,9 +155,52 @@ const DEVICE_HEADS: &[&str] = &[
 
 pub(super) fn list(host: &mut Host, options: &Options) -> Result<Output> {
     let rows = for_devices(host, options, &mut |name, device, lun| {
-        (name.to_owned(), device_values(name, device, lun))
+        let is_off = host.record.detached.contains(name);
+        (name.to_owned(), device_values(name, device, lun, is_off))
     })?;
     Ok(blocks("SCSIDevice", Some("Device"), DEVICE_HEADS, rows))
+}
+
+/// Turns a device on or off: one that is off is not used, and stays off over rescans.
+pub(super) fn set(host: &mut Host, options: &Options) -> Result<Output> {
+    let device = options.need("device")?.to_owned();
+    let is_off = match options.need("state")? {
+        "off" => true,
+        "on" => false,
+        other => bail!("Error: Invalid state {other}: on or off"),
+    };
+    ensure!(host.record.devices.contains_key(&device), "Error: No such device {device}");
+    host.change(|record| {
+        if is_off {
+            record.detached.insert(device)
+        } else {
+            record.detached.remove(&device)
+        };
+        Ok(())
+    })?;
+    Ok(Output::Nothing)
+}
+
+/// Lists the devices that are off, also those that no path leads to any more.
+pub(super) fn detached_list(host: &mut Host, _: &Options) -> Result<Output> {
+    let row = |name: &String| (String::new(), vec![name.as_str().into(), "off".into()]);
+    Ok(Output::Records(Records {
+        kind: "DetachedDevice",
+        layout: Layout::Table,
+        title: None,
+        heads: &["Device UID", "State"],
+        rows: host.record.detached.iter().map(row).collect(),
+    }))
+}
+
+/// Forgets that a device is off.
+pub(super) fn detached_remove(host: &mut Host, options: &Options) -> Result<Output> {
+    let device = options.need("device")?;
+    host.change(|record| {
+        ensure!(record.detached.remove(device), "Error: {device} is not in the detached list");
+        Ok(())
+    })?;
+    Ok(Output::Nothing)
 }
 
 pub(super) fn capacity_list(host: &mut Host, options: &Options) -> Result<Output> {
@@ -295,7 +332,7 @@ fn parse_groups(answer: &[u8]) -> Vec<(u16, &'static str)> {
 }
 
 /// How the array is handled: its type, and what that says of the device.
-fn array_type(lun: &mut Lun) -> (&'static str, String) {
+pub(crate) fn array_type(lun: &mut Lun) -> (&'static str, String) {
     if lun.identity.tpgs == 0 {
         return ("VMW_SATP_DEFAULT_AA", "{action_OnRetryErrors=off}".to_owned());
     }

@@ -17,12 +17,10 @@ fn records(kind: &'static str, heads: &'static [&'static str], rows: Vec<Vec<Val
 
 /// A volume that cannot be mounted is listed without its space.
 pub(super) fn filesystem_list(host: &mut Host, _: &Options) -> Result<Output> {
-    let names: Vec<String> = host.record.devices.keys().cloned().collect();
+    let volumes = host.reachable().filter_map(|(_, _, mut lun)| vmfs::volume::probe(&mut lun).ok());
+    let volumes: Vec<_> = volumes.collect();
     let mut rows = Vec::new();
-    for name in names {
-        let mut lun = host.lun(&name)?;
-        let Ok(found) = vmfs::volume::probe(&mut lun) else { continue };
-        drop(lun);
+    for found in volumes {
         let uuid = found.uuid.to_string();
         let space = match datastore::mount(host, &uuid) {
             Ok(mut store) => {
@@ -34,7 +32,7 @@ pub(super) fn filesystem_list(host: &mut Host, _: &Options) -> Result<Output> {
         };
         rows.push(vec![
             format!("/vmfs/volumes/{uuid}").into(),
-            found.label.into(),
+            terminal::printable(&found.label).into(),
             uuid.into(),
             space.is_some().into(),
             "VMFS-5".into(),
@@ -48,12 +46,11 @@ pub(super) fn filesystem_list(host: &mut Host, _: &Options) -> Result<Output> {
 
 pub(super) fn lockmode_list(host: &mut Host, _: &Options) -> Result<Output> {
     let mut rows = Vec::new();
-    for (name, device) in &host.record.devices {
-        let mut lun = host.lun(name)?;
+    for (_, device, mut lun) in host.reachable() {
         let Ok(found) = vmfs::volume::probe(&mut lun) else { continue };
         let compatible = device.vaai.ats != Status::Unsupported;
         rows.push(vec![
-            found.label.into(),
+            terminal::printable(&found.label).into(),
             found.uuid.to_string().into(),
             "VMFS-5".into(),
             if found.ats_only { "ATS" } else { "ATS+SCSI" }.into(),
@@ -76,12 +73,11 @@ pub(super) fn lockmode_list(host: &mut Host, _: &Options) -> Result<Output> {
 
 pub(super) fn extent_list(host: &mut Host, _: &Options) -> Result<Output> {
     let mut rows = Vec::new();
-    for name in host.record.devices.keys() {
-        let mut lun = host.lun(name)?;
+    for (_, _, mut lun) in host.reachable() {
         if let Ok(found) = vmfs::volume::probe(&mut lun) {
             for (number, disk) in (0..).zip(found.disks) {
                 rows.push(vec![
-                    found.label.as_str().into(),
+                    terminal::printable(&found.label).into(),
                     found.uuid.to_string().into(),
                     Value::Number(number),
                     disk.into(),

@@ -51,7 +51,7 @@ impl Lun {
         self.at_once(self.settings.outstanding, range, step, job)
     }
 
-    /// As [`Lun::over`], with so many outstanding.
+    /// As [`Lun::over`], with so many outstanding; with fewer that carry data, where the wire is slow.
     fn at_once(
         &mut self,
         outstanding: u64,
@@ -60,12 +60,20 @@ impl Lun {
         mut job: impl FnMut(u64, u64) -> Job,
     ) -> Result<(), SessionError> {
         let mut next = 0;
+        let mut waiting = None;
         let mut failure = None;
-        while next < length || self.in_flight() > 0 {
-            while next < length && failure.is_none() && self.in_flight() < outstanding as usize {
-                let taken = step.min(length - next);
-                self.submit(job(offset + next, taken))?;
-                next += taken;
+        while next < length || waiting.is_some() || self.in_flight() > 0 {
+            while failure.is_none() && (waiting.is_some() || next < length) {
+                let job = waiting.take().unwrap_or_else(|| {
+                    let (at, taken) = (offset + next, step.min(length - next));
+                    next += taken;
+                    job(at, taken)
+                });
+                if self.in_flight() as u64 >= self.outstanding_beside(&job).min(outstanding) {
+                    waiting = Some(job);
+                    break;
+                }
+                self.submit(job)?;
             }
             for done in self.wait()? {
                 failure = failure.or(done.result.err());
@@ -75,6 +83,13 @@ impl Lun {
             }
         }
         failure.map_or(Ok(()), Err)
+    }
+
+    fn outstanding_beside(&self, job: &Job) -> u64 {
+        match job.kind {
+            Kind::Read | Kind::Write => self.pace.outstanding(),
+            _ => u64::MAX,
+        }
     }
 
     /// Carries out several commands at once, each with its data and the bytes of the LUN that it is

@@ -1,5 +1,6 @@
-//! A target of a few lines that answers as a test's script says, or does not answer.
+//! Scripted iSCSI target with one LUN, for tests: it answers each command as a test's script says, or does not.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
@@ -9,7 +10,7 @@ const BHS: usize = 48;
 
 /// What becomes of a command.
 #[derive(Clone, Debug)]
-pub(super) enum Reply {
+pub(crate) enum Reply {
     /// GOOD, with data.
     Good(Vec<u8>),
     /// Another status, with sense key, ASC and ASCQ if it is CHECK CONDITION.
@@ -20,8 +21,11 @@ pub(super) enum Reply {
     Close,
 }
 
-/// Decides what becomes of a command, by its CDB; `None`: what a healthy LUN says.
-type Script = Box<dyn FnMut(&[u8]) -> Option<Reply> + Send>;
+/// Decides what becomes of a command, by its CDB and its data; `None`: what a healthy LUN says.
+type Script = Box<dyn FnMut(&[u8], &[u8]) -> Option<Reply> + Send>;
+
+/// Bytes of a burst, as they are negotiated.
+const BURST: usize = 262_144;
 
 /// What the target was asked beside commands, and how it answers that.
 #[derive(Debug, Default)]
@@ -37,14 +41,21 @@ pub(super) struct Seen {
 }
 
 /// A target with one LUN.
-pub(super) struct Fake {
-    pub(super) url: String,
+pub(crate) struct Fake {
+    pub(crate) url: String,
     pub(super) seen: Arc<Mutex<Seen>>,
 }
 
 impl Fake {
     /// Serves until the process ends.
-    pub(super) fn start(script: impl FnMut(&[u8]) -> Option<Reply> + Send + 'static) -> Self {
+    pub(super) fn start(mut script: impl FnMut(&[u8]) -> Option<Reply> + Send + 'static) -> Self {
+        Self::with_data(move |cdb, _| script(cdb))
+    }
+
+    /// As [`Fake::start`], for a script that looks at what is written.
+    pub(crate) fn with_data(
+        script: impl FnMut(&[u8], &[u8]) -> Option<Reply> + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let url = format!("iscsi://{}/iqn.a:b/0", listener.local_addr().expect("an address"));
         let seen = Arc::new(Mutex::new(Seen::default()));
@@ -75,13 +86,60 @@ fn receive(socket: &mut TcpStream) -> Option<Pdu> {
     Some(Pdu { header, data })
 }
 
-/// A session's numbers.
+/// A session's numbers, and what came while the data of a command was waited for.
 struct Numbers {
     status: u32,
     expected_command: u32,
+    waiting: VecDeque<Pdu>,
 }
 
 impl Numbers {
+    fn next(&mut self, socket: &mut TcpStream) -> Option<Pdu> {
+        self.waiting.pop_front().or_else(|| receive(socket))
+    }
+
+    /// The next Data-Out of a command.
+    fn data_out(&mut self, socket: &mut TcpStream, tag: &[u8]) -> Option<Pdu> {
+        let is_it = |pdu: &Pdu| pdu.header[0] & 0x3f == 5 && pdu.header[16..20] == *tag;
+        if let Some(at) = self.waiting.iter().position(is_it) {
+            return self.waiting.remove(at);
+        }
+        loop {
+            let pdu = receive(socket)?;
+            if is_it(&pdu) {
+                return Some(pdu);
+            }
+            self.waiting.push_back(pdu);
+        }
+    }
+
+    /// All data of a command: what came with it, unsolicited, and by R2T.
+    fn gather(&mut self, socket: &mut TcpStream, command: &Pdu) -> Option<Vec<u8>> {
+        let [is_last, is_write] = [0x80, 0x20].map(|bit| command.header[1] & bit != 0);
+        let tag = &command.header[16..20];
+        let expected = u32::from_be_bytes(command.header[20..24].try_into().expect("4 bytes"));
+        let mut data = command.data.clone();
+        let (mut is_asked_for, mut asked) = (!is_last, 0_u32);
+        while is_write && data.len() < expected as usize {
+            if !is_asked_for {
+                let length = (expected as usize - data.len()).min(BURST) as u32;
+                let mut header = answer_to(command, 0x31);
+                header[20..24].copy_from_slice(&1_u32.to_be_bytes());
+                for (at, number) in [(36, asked), (40, data.len() as u32), (44, length)] {
+                    header[at..at + 4].copy_from_slice(&number.to_be_bytes());
+                }
+                asked += 1;
+                self.send(socket, header, &[]);
+                // It has no status.
+                self.status -= 1;
+            }
+            let part = self.data_out(socket, tag)?;
+            is_asked_for = part.header[1] & 0x80 == 0;
+            data.extend(part.data);
+        }
+        Some(data)
+    }
+
     fn send(&mut self, socket: &mut TcpStream, mut header: [u8; BHS], data: &[u8]) {
         header[5..8].copy_from_slice(&(data.len() as u32).to_be_bytes()[1..]);
         header[24..28].copy_from_slice(&self.status.to_be_bytes());
@@ -104,8 +162,8 @@ fn answer_to(request: &Pdu, opcode: u8) -> [u8; BHS] {
 }
 
 fn serve(mut socket: TcpStream, seen: &Mutex<Seen>, script: &Mutex<Script>) {
-    let mut numbers = Numbers { status: 1, expected_command: 1 };
-    while let Some(pdu) = receive(&mut socket) {
+    let mut numbers = Numbers { status: 1, expected_command: 1, waiting: VecDeque::new() };
+    while let Some(pdu) = numbers.next(&mut socket) {
         let number = u32::from_be_bytes(pdu.header[24..28].try_into().expect("4 bytes"));
         let is_immediate = pdu.header[0] & 0x40 != 0;
         if !is_immediate || pdu.header[0] & 0x3f == 3 {
@@ -131,7 +189,8 @@ fn serve(mut socket: TcpStream, seen: &Mutex<Seen>, script: &Mutex<Script>) {
                 return;
             }
             0x01 => {
-                let scripted = script.lock().expect("no panic")(&pdu.header[32..48]);
+                let Some(data) = numbers.gather(&mut socket, &pdu) else { return };
+                let scripted = script.lock().expect("no panic")(&pdu.header[32..48], &data);
                 match scripted.unwrap_or_else(|| healthy(&pdu.header[32..48])) {
                     Reply::Good(data) => good(&mut socket, &pdu, &mut numbers, &data),
                     Reply::Status(status, sense) => {
@@ -172,13 +231,25 @@ fn good(socket: &mut TcpStream, pdu: &Pdu, numbers: &mut Numbers, data: &[u8]) {
     if data.is_empty() || pdu.header[1] & 0x40 == 0 {
         return numbers.send(socket, answer_to(pdu, 0x21), &[]);
     }
-    // Data-In with status, and an underflow if there is less than was asked for.
-    let mut header = answer_to(pdu, 0x25);
+    // Data-In in bursts, the last one with status, and an underflow if there is less than was asked for.
     let sent = &data[..data.len().min(wanted)];
-    header[1] = if sent.len() < wanted { 0x83 } else { 0x81 };
-    header[44..48].copy_from_slice(&((wanted - sent.len()) as u32).to_be_bytes());
-    header[20..24].fill(0xff);
-    numbers.send(socket, header, sent);
+    let parts = sent.len().div_ceil(BURST);
+    for (number, part) in sent.chunks(BURST).enumerate() {
+        let mut header = answer_to(pdu, 0x25);
+        header[20..24].fill(0xff);
+        header[36..40].copy_from_slice(&(number as u32).to_be_bytes());
+        header[40..44].copy_from_slice(&((number * BURST) as u32).to_be_bytes());
+        let is_last = number + 1 == parts;
+        if is_last {
+            header[1] = if sent.len() < wanted { 0x83 } else { 0x81 };
+            header[44..48].copy_from_slice(&((wanted - sent.len()) as u32).to_be_bytes());
+        } else {
+            header[1] = 0;
+        }
+        numbers.send(socket, header, part);
+        // Only a status has a number.
+        numbers.status -= u32::from(!is_last);
+    }
 }
 
 /// Sense data of fixed format, with its length before it.

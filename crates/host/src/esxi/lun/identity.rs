@@ -75,7 +75,7 @@ pub fn decode_copy_limits(answer: &[u8]) -> Option<(u16, u32)> {
 }
 
 fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).trim_matches([' ', '\0']).to_owned()
+    terminal::printable(String::from_utf8_lossy(bytes).trim_matches([' ', '\0']))
 }
 
 fn be(page: &[u8], range: std::ops::Range<usize>) -> u64 {

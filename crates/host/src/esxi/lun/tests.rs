@@ -91,7 +91,9 @@ fn a_silent_session_is_found_by_its_nop_out_and_another_path_is_used() {
     let [least, most] = [times().noop_timeout, times().command + times().noop_timeout];
     assert!((least..most).contains(&begun.elapsed()), "{:?}", begun.elapsed());
     assert_eq!((lun.counters.failovers, lun.counters.outages), (1, 0));
-    assert_eq!(lun.paths().map(|(_, active)| active).collect::<Vec<_>>(), [false, true]);
+    // It was given up, whether or not it was tried again since.
+    let is_active = lun.paths().next().is_some_and(|(_, active)| active);
+    assert!(!is_active || seen(&silent).logins > 1);
 }
 
 #[test]
@@ -263,4 +265,33 @@ fn what_ends_together_with_a_command_and_behind_it_is_not_lost() {
     assert_eq!(read, Ok(Vec::new()));
     let tags: Vec<u64> = lun.wait_for(Duration::ZERO).iter().map(|done| done.tag).collect();
     assert_eq!(tags, [5, 7]);
+}
+
+/// Zeros that the host sends itself over a wire on which a mebibyte takes long.
+#[test]
+fn on_a_slow_wire_few_commands_with_data_are_outstanding() {
+    let fake = Fake::start(|cdb| {
+        if cdb[0] == WRITE {
+            std::thread::sleep(Duration::from_millis(60));
+        }
+        None
+    });
+    let mut lun = connect(&[&fake]);
+    lun.settings.hardware_accelerated_init = false;
+    assert!(lun.zero_range([0, 24 << 20]).is_ok());
+    assert_eq!((lun.counters.writes, lun.counters.outages, lun.counters.aborts), (24, 0, 0));
+    assert!(lun.pace.outstanding() <= 2, "{:?}", lun.pace);
+    let fake = Fake::start(|_| None);
+    let mut lun = connect(&[&fake]);
+    assert!(
+        lun.over([0, 64 << 20], 1 << 20, |at, length| Job {
+            tag: 0,
+            kind: Kind::Write,
+            cdb: cdb::write(at / 512, (length / 512) as u32),
+            data: Data::Out(vec![0; length as usize]),
+            bytes: length,
+        })
+        .is_ok()
+    );
+    assert_eq!(lun.counters.writes, 64);
 }

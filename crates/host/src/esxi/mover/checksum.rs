@@ -6,6 +6,7 @@ use vmfs::LockMode;
 
 use super::{Progress, tell};
 use crate::esxi::datastore::Datastore;
+use crate::esxi::lun::Lun;
 
 /// Bytes that are read at once.
 const STEP: u64 = 1 << 20;
@@ -32,5 +33,23 @@ pub fn checksum(store: &mut Datastore, path: &str, progress: &mut Progress<'_>) 
     let done = work();
     store.volume.close_chain(chain)?;
     done?;
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hexadecimal(digest))
+}
+
+/// The same of the first bytes of a device.
+///
+/// # Errors
+/// [`super::Cancelled`]; when the device cannot be read.
+pub fn checksum_of_device(lun: &mut Lun, size: u64, progress: &mut Progress<'_>) -> Result<String> {
+    let mut digest = Sha256::new();
+    for offset in (0..size).step_by(STEP as usize) {
+        let bytes = lun.read_bytes(offset, STEP.min(size - offset))?;
+        digest.update(&bytes);
+        tell(progress, offset + bytes.len() as u64, size)?;
+    }
+    Ok(hexadecimal(digest))
+}
+
+fn hexadecimal(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -29,11 +29,19 @@ pub struct Piece {
     pub length: u64,
 }
 
-/// The datastores that a copy is between; the same number twice within one.
+/// Where a copy goes.
+pub(crate) enum Destination<'a> {
+    /// To a datastore of this number, which may be the source's.
+    Store(usize),
+    /// To a device without a datastore.
+    Device(&'a mut Lun),
+}
+
+/// The datastores that a copy is between, or the datastore and the device.
 pub(crate) struct Between<'a> {
     pub(crate) stores: &'a mut [Datastore],
     pub(crate) from: usize,
-    pub(crate) to: usize,
+    pub(crate) to: Destination<'a>,
 }
 
 impl Between<'_> {
@@ -42,7 +50,10 @@ impl Between<'_> {
     }
 
     fn destination(&mut self, place: Place) -> Result<&mut Lun> {
-        self.stores[self.to].lun(place)
+        match &mut self.to {
+            Destination::Store(number) => self.stores[*number].lun(place),
+            Destination::Device(lun) => Ok(&mut **lun),
+        }
     }
 
     /// Copies: by the array, unless there is a reason not to.

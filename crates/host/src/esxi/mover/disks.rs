@@ -6,7 +6,7 @@ use vmfs::limits::FILE_BLOCK;
 use vmfs::vmdk::{DiskDescriptor, DiskFormat};
 use vmfs::{LockMode, Place};
 
-use super::copy::{Between, Piece};
+use super::copy::{Between, Destination, Piece};
 use super::decide::{CloneFacts, Fallback, decide};
 use super::window::Windows;
 use super::{Progress, Report, chain, tell, thin};
@@ -144,7 +144,7 @@ pub(super) fn facts(
 }
 
 /// What the LUNs of a datastore say of themselves, the head first.
-fn identities(store: &mut Datastore) -> Vec<Identity> {
+pub(super) fn identities(store: &mut Datastore) -> Vec<Identity> {
     store.volume.disks().map(|lun| lun.identity.clone()).collect()
 }
 
@@ -241,7 +241,8 @@ fn copy_window(
         store.allocate(&mut open.destination, blocks_around(range), Fill::ToBeZeroed)?;
         let places = store.extents(&open.destination, extent.offset, extent.length)?;
         let pieces = pair(source_at, extent.offset, &places)?;
-        Between { stores, from, to }.copy(&pieces, open.reason, report)?;
+        let to_store = Destination::Store(to);
+        Between { stores, from, to: to_store }.copy(&pieces, open.reason, report)?;
         zero_rest(&mut stores[to], &open.destination, range)?;
         stores[to].volume.mark_written(&mut open.destination, blocks_around(range))?;
     }

@@ -333,7 +333,7 @@ impl Session {
     fn last_error(&self) -> String {
         // SAFETY: libiscsi returns a C string that lives as long as the context.
         let text = unsafe { CStr::from_ptr(ffi::iscsi_get_error(self.context)) };
-        text.to_string_lossy().into_owned()
+        text.to_string_lossy().trim_end().to_owned()
     }
 
     /// Begins a command; its end comes from [`Session::service`].

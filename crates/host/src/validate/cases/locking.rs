@@ -312,6 +312,7 @@ fn snapshots(store: &mut Datastore, number: u64) -> Result<()> {
         thin: true,
         cid: 0xffff_fffe,
         parent: Some((format!("vm{machine}.vmdk"), 0xffff_fffe)),
+        raw: false,
     };
     for (path, content) in [(&text, descriptor.emit()), (&delta, "COWD".to_owned())] {
         if store.volume.status(path).is_ok() {

@@ -1,5 +1,6 @@
 //! UNMAP (Delete).
 
+use super::freed::Freed;
 use super::{MIB, Scratch, ended, is_unknown, says};
 use crate::esxi::counters::Kind;
 use crate::initiator::cdb;
@@ -21,56 +22,63 @@ fn claimed(scratch: &mut Scratch<'_>) -> bool {
 }
 
 pub(super) fn granularity(scratch: &mut Scratch<'_>) -> Probe {
-    let claimed = claimed(scratch);
-    let blocks = u64::from(scratch.lun.identity.unmap_granularity).max(1);
+    let is_claimed = claimed(scratch);
     let claim = format!(
-        "LBPU = {}, OPTIMAL UNMAP GRANULARITY {blocks} blocks, LBPRZ = {}",
-        u8::from(claimed),
+        "LBPU = {}, OPTIMAL UNMAP GRANULARITY {} blocks, LBPRZ = {}",
+        u8::from(is_claimed),
+        scratch.lun.identity.unmap_granularity,
         u8::from(scratch.lun.identity.reads_zeros)
     );
-    let length = blocks * 512;
-    if length > 16 * MIB {
+    let Some(granule) = scratch.granule() else {
         return Ok(says(claim, "too large to be tried", Verdict::Unclear));
-    }
-    let page = scratch.page(0xb0);
-    let offset = alignment(&page, blocks);
-    let start = (scratch.lba(0) / blocks + 1) * blocks + offset;
-    let at = start * 512 - scratch.at;
-    let around = [at.saturating_sub(length), length * 3];
-    scratch.fill(around[0], around[1], 12)?;
-    let done = unmap(scratch, cdb::unmap_list(start, blocks as u32));
-    let sides = scratch.holds(around[0], [around[0], at - around[0]], 12)?
-        && scratch.holds(around[0], [at + length, around[0] + around[1] - at - length], 12)?;
-    let zero = scratch.is_zero(at, length)?;
-    let mapped = scratch.mapped(at, length);
-    let freed = match mapped {
-        None => "GET LBA STATUS does not tell".to_owned(),
-        Some(0) => "freed".to_owned(),
-        Some(left) => format!("{left} blocks still mapped"),
     };
+    let (at, length) = (granule.at, granule.several());
+    let begin = at.saturating_sub(granule.bytes());
+    let end = at + length + granule.bytes();
+    scratch.fill(begin, end - begin, 12)?;
+    let before = scratch.used();
+    let (lba, blocks) = (scratch.lba(at), length / 512);
+    let done = unmap_in_steps(scratch, [lba, blocks], granule.blocks);
+    let sides = scratch.holds(begin, [begin, at - begin], 12)?
+        && scratch.holds(begin, [at + length, granule.bytes()], 12)?;
+    let zero = scratch.is_zero(at, length)?;
+    let kept = scratch.holds(begin, [at, length], 12)?;
+    let freed = scratch.freed([at, length], before)?;
     let found = format!(
-        "{}, {}, neighbours {}, {freed}",
+        "{blocks} blocks: {}, {}, neighbours {}, {}",
         ended(&done),
-        if zero { "reads as zeros" } else { "does not read as zeros" },
-        if sides { "kept" } else { "LOST" }
+        if zero { "read as zeros" } else { "do not read as zeros" },
+        if sides { "kept" } else { "LOST" },
+        freed.words()
     );
-    let wrong = !sides || (done.is_ok() && scratch.lun.identity.reads_zeros && !zero);
-    let verdict = match (claimed, done.is_ok(), mapped) {
-        _ if wrong => Verdict::Lie,
-        (true, false, _) => Verdict::Lie,
-        (false, ..) => Verdict::NotClaimed,
-        (true, true, Some(0)) => Verdict::Honest,
-        (true, true, Some(_)) => Verdict::Lie,
-        (true, true, None) => Verdict::Unclear,
+    // What is not unmapped may read as before (SBC-4 4.7.3.4.2).
+    let is_torn = done.is_ok()
+        && scratch.lun.identity.reads_zeros
+        && !zero
+        && (!kept || matches!(freed, Freed::Left(0, _)));
+    let verdict = match (is_claimed, done.is_ok()) {
+        _ if !sides || is_torn => Verdict::Lie,
+        (true, false) => Verdict::Lie,
+        (false, _) => Verdict::NotClaimed,
+        (true, true) => freed.verdict(),
     };
     Ok(says(claim, found, verdict))
 }
 
-/// UNMAP GRANULARITY ALIGNMENT, if UGAVALID says that it counts.
-fn alignment(page: &[u8], blocks: u64) -> u64 {
-    let field =
-        page.get(32..36).and_then(|field| field.try_into().ok()).map_or(0, u32::from_be_bytes);
-    if field >> 31 == 1 { u64::from(field & 0x7fff_ffff) % blocks } else { 0 }
+/// UNMAPs whole granules, as many with a command as the LUN allows; the first failure ends it.
+fn unmap_in_steps(scratch: &mut Scratch<'_>, [lba, blocks]: [u64; 2], granule: u64) -> Ended {
+    let most = match scratch.lun.identity.unmap_blocks_max {
+        0 => blocks,
+        most => u64::from(most),
+    };
+    let step = (most / granule * granule).max(granule).min(blocks);
+    let mut done = 0;
+    while done < blocks {
+        let part = step.min(blocks - done);
+        unmap(scratch, cdb::unmap_list(lba + done, part as u32))?;
+        done += part;
+    }
+    Ok(Vec::new())
 }
 
 fn ranges(ranges: &[(u64, u32)]) -> Vec<u8> {
@@ -161,15 +169,18 @@ pub(super) fn space(scratch: &mut Scratch<'_>) -> Probe {
         let claim = "neither log page 0Ch nor GET LBA STATUS";
         return Ok(says(claim, "not reported", Verdict::NotClaimed));
     };
-    scratch.fill(0, LENGTH, 15)?;
-    let full = space::used(&mut scratch.lun).map_or(0, |(bytes, _)| bytes);
-    let done = unmap(scratch, list);
-    let again = space::used(&mut scratch.lun).map_or(0, |(bytes, _)| bytes);
     let claim = match source {
         space::Source::LogPage => "log page 0Ch",
         space::Source::LbaStatus => "GET LBA STATUS",
     };
-    let mib = |from: u64, to: u64| (to as f64 - from as f64) / MIB as f64;
+    if let Some(coarse) = scratch.used().map(|used| used.unit).filter(|unit| *unit > MIB) {
+        let found = format!("it counts in units of {} MiB, too coarse to be tried", coarse / MIB);
+        return Ok(says(claim, found, Verdict::Unclear));
+    }
+    scratch.fill(0, LENGTH, 15)?;
+    let full = scratch.used_reaches(|used| mib(empty, used) >= 7.9)?;
+    let done = unmap(scratch, list);
+    let again = scratch.used_reaches(|used| done.is_err() || mib(full, used) <= -7.9)?;
     let found = format!(
         "8 MiB written: {:+.1} MiB; UNMAP of them: {}, {:+.1} MiB",
         mib(empty, full),
@@ -184,6 +195,10 @@ pub(super) fn space(scratch: &mut Scratch<'_>) -> Probe {
     Ok(says(claim, found, verdict))
 }
 
+fn mib(from: u64, to: u64) -> f64 {
+    (to as f64 - from as f64) / MIB as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,17 +208,5 @@ mod tests {
         assert_eq!(ranges(&[]), [0, 6, 0, 0, 0, 0, 0, 0]);
         assert_eq!(ranges(&[(7, 8)]), cdb::unmap_list(7, 8));
         assert_eq!(ranges(&[(1, 1), (3, 1)]).len(), 40);
-    }
-
-    #[test]
-    fn the_alignment_counts_only_when_it_is_valid() {
-        let mut page = vec![0; 64];
-        page[35] = 3;
-        assert_eq!(alignment(&page, 8), 0);
-        page[32] = 0x80;
-        assert_eq!(
-            (alignment(&page, 8), alignment(&page, 2), alignment(&page[..34], 8)),
-            (3, 1, 0)
-        );
     }
 }

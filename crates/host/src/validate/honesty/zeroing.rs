@@ -1,12 +1,11 @@
 //! WRITE SAME (Zero), and FUA.
 
-use super::{MIB, Scratch, ended, is_unknown, says, worst};
+use super::{MIB, Scratch, ended, is_unknown, says};
 use crate::esxi::counters::Kind;
 use crate::initiator::cdb::{self, Cdb};
 use crate::initiator::ranges::pattern;
 use crate::initiator::session::{Data, SessionError};
 use crate::validate::model::Verdict;
-use crate::validate::space;
 
 type Probe = Result<super::Probe, SessionError>;
 
@@ -35,96 +34,6 @@ pub(super) fn zero_length(scratch: &mut Scratch<'_>) -> Probe {
     let claim =
         if not_zero { "WSNZ = 1: refused" } else { "WSNZ = 0: to the LUN's end, or refused" };
     Ok(says(claim, format!("{}, {state}", ended(&done)), verdict))
-}
-
-fn with_unmap(mut cdb: Cdb) -> Cdb {
-    cdb[1] |= 8;
-    cdb
-}
-
-/// What became of a WRITE SAME, and what then lies there.
-struct Patterned {
-    done: Result<Vec<u8>, SessionError>,
-    /// The new pattern, everywhere.
-    written: bool,
-    /// The old one, everywhere.
-    kept: bool,
-}
-
-/// WRITE SAME of a pattern over a megabyte that held another one.
-fn patterned(scratch: &mut Scratch<'_>, cdb: Cdb) -> Result<Patterned, SessionError> {
-    scratch.fill(0, MIB, 5)?;
-    let block = pattern(6, 0, 512);
-    let done = scratch.send(Kind::Zero, cdb, Data::Out(block.clone()));
-    let read = scratch.lun.read_bytes(scratch.at, MIB)?;
-    let written = read.chunks(512).all(|here| here == block);
-    Ok(Patterned { done, written, kept: read == pattern(5, 0, MIB) })
-}
-
-pub(super) fn other_pattern(scratch: &mut Scratch<'_>) -> Probe {
-    let plain = cdb::write_same(scratch.lba(0), (MIB / 512) as u32);
-    let mut found = Vec::new();
-    let mut verdicts = Vec::new();
-    for (name, cdb) in [("plain", plain), ("with UNMAP = 1", with_unmap(plain))] {
-        let Patterned { done, written, kept } = patterned(scratch, cdb)?;
-        let state = match (written, kept) {
-            (true, _) => "the pattern is there",
-            (_, true) => "nothing was written",
-            _ => "something else is there",
-        };
-        found.push(format!("{name}: {}, {state}", ended(&done)));
-        verdicts.push(match (done.is_ok(), written, kept) {
-            (true, true, _) => Verdict::Honest,
-            (false, _, true) => Verdict::NotClaimed,
-            _ => Verdict::Lie,
-        });
-    }
-    Ok(says("WRITE SAME (16) repeats the block it is given", found.join("; "), worst(&verdicts)))
-}
-
-pub(super) fn unmap_bit(scratch: &mut Scratch<'_>) -> Probe {
-    scratch.fill(0, MIB, 7)?;
-    let claimed = scratch.page(0xb2).get(5).copied().unwrap_or(0) & 0x40 != 0;
-    let cdb = with_unmap(cdb::write_same(scratch.lba(0), (MIB / 512) as u32));
-    let done = scratch.send(Kind::Zero, cdb, Data::Out(vec![0; 512]));
-    let (zero, kept) = (scratch.is_zero(0, MIB)?, scratch.holds(0, [0, MIB], 7)?);
-    let mapped = match scratch.mapped(0, MIB) {
-        None if done.is_ok() => mapped_by_sum(scratch)?,
-        told => told,
-    };
-    let space = match mapped {
-        None => "nothing tells whether it is freed".to_owned(),
-        Some(0) => "freed".to_owned(),
-        Some(blocks) => format!("{blocks} blocks still mapped"),
-    };
-    let state = if zero { "reads as zeros" } else { "does NOT read as zeros" };
-    let verdict = match (done.is_ok(), zero, kept) {
-        (true, true, _) => match (claimed, mapped) {
-            (false, _) => Verdict::NotClaimed,
-            (true, Some(0)) => Verdict::Honest,
-            (true, Some(_)) => Verdict::Lie,
-            (true, None) => Verdict::Unclear,
-        },
-        (false, _, true) if !claimed => Verdict::NotClaimed,
-        _ => Verdict::Lie,
-    };
-    let claim = if claimed { "LBPWS = 1" } else { "LBPWS = 0" };
-    Ok(says(claim, format!("{}, {state}, {space}", ended(&done)), verdict))
-}
-
-/// Blocks of a larger range that WRITE SAME with the UNMAP bit leaves mapped, by the LUN's sum of
-/// used space; `None` if it tells none. Other initiators' writes would disturb it: nobody else uses
-/// the LUN.
-fn mapped_by_sum(scratch: &mut Scratch<'_>) -> Result<Option<u64>, SessionError> {
-    const LENGTH: u64 = 8 * MIB;
-    scratch.fill(0, LENGTH, 7)?;
-    let Some((before, _)) = space::used(&mut scratch.lun) else { return Ok(None) };
-    for at in (0..LENGTH).step_by(MIB as usize) {
-        let cdb = with_unmap(cdb::write_same(scratch.lba(at), (MIB / 512) as u32));
-        scratch.send(Kind::Zero, cdb, Data::Out(vec![0; 512]))?;
-    }
-    let Some((after, _)) = space::used(&mut scratch.lun) else { return Ok(None) };
-    Ok(Some(LENGTH.saturating_sub(before.saturating_sub(after)) / 512))
 }
 
 pub(super) fn limit(scratch: &mut Scratch<'_>) -> Probe {

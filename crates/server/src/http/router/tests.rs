@@ -64,7 +64,7 @@ fn a_panic_of_a_handler_is_a_line_of_the_log_and_a_500_and_ends_nothing() {
         assert!(said.contains("router/tests.rs:"), "it says where: {said}");
         return;
     }
-    let log = crate::logs::start(crate::options::LogFormat::Text);
+    let log = crate::logs::start(crate::options::LogFormat::Text, None);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let router = Router::new()
         .route("/mistaken", get(mistaken))

@@ -14,6 +14,7 @@ use crate::data_plane::DataPlane;
 use crate::device_times::OPERATIONS;
 use crate::pool::{OpenDevice, Pool};
 use crate::pools::PoolId;
+use crate::throttle::HeldBack;
 use crate::yielding::pause_seldom;
 
 /// The name of something that metrics are about.
@@ -121,6 +122,8 @@ pub(super) struct VolumeFacts {
     pub(super) reclaim_asked_bytes: u64,
     pub(super) reclaim_unmapped_bytes: u64,
     pub(super) reclaim_held_bytes: u64,
+    /// What its limits held back; `None` if it has none.
+    pub(super) held: Option<HeldBack>,
 }
 
 impl Facts {
@@ -156,7 +159,7 @@ pub(super) fn look(management: &Management, scene: Scene<'_>, key: Key) -> Optio
         }
         Key::Volume(key) => {
             let (pool, volume) = plane.volume(key)?;
-            Fact::Volume(volume_facts(pool, volume))
+            Fact::Volume(volume_facts(plane, pool, volume))
         }
     })
 }
@@ -208,7 +211,7 @@ fn pool_facts(management: &Management, plane: &DataPlane, pool: &Pool) -> PoolFa
     }
 }
 
-fn volume_facts(pool: &Pool, volume: &store::Volume) -> VolumeFacts {
+fn volume_facts(plane: &DataPlane, pool: &Pool, volume: &store::Volume) -> VolumeFacts {
     let reclaim = pool.store.reclaimed(volume.spec.id);
     VolumeFacts {
         name: format!("{}/{}", pool.name, volume.spec.name),
@@ -217,5 +220,6 @@ fn volume_facts(pool: &Pool, volume: &store::Volume) -> VolumeFacts {
         reclaim_asked_bytes: reclaim.asked_bytes,
         reclaim_unmapped_bytes: reclaim.unmapped_bytes,
         reclaim_held_bytes: reclaim.held_bytes(),
+        held: plane.throttle.of_volume(volume.spec.id),
     }
 }
