@@ -109,13 +109,19 @@ pub(crate) fn for_build() -> Result<()> {
     provide(&[LIBISCSI])
 }
 
+const GO: Package = Package {
+    name: "golang-go",
+    sign: Sign::Program("go"),
+    purpose: "the driver for Kubernetes and the Terraform provider; 1.21 or newer, which fetches the version that they want",
+};
+
+/// The same for what is written in Go.
+pub(crate) fn for_go() -> Result<()> {
+    provide(&[GO])
+}
+
 /// The same for the suites of integrations with platforms.
 pub(crate) fn for_integrations() -> Result<()> {
-    const GO: Package = Package {
-        name: "golang-go",
-        sign: Sign::Program("go"),
-        purpose: "the driver for Kubernetes and the Terraform provider; 1.21 or newer, which fetches the version that they want",
-    };
     const VENV: Package = Package {
         name: "python3-venv",
         sign: Sign::Program("python3"),

@@ -73,6 +73,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     if options.kernel {
         return summarize(&[
             measure("setup", setup::run),
+            measure("setup for the driver", || setup_for_scenarios(&options.scenario)),
             measure("build", build_for_tests),
             measure("linux kernel", || linux_kernel(&options.scenario)),
         ]);
@@ -239,6 +240,14 @@ fn black_box() -> Result<()> {
         terminal::progress!("{printed}");
         first.and(second)
     })
+}
+
+/// One scenario builds the driver for Kubernetes.
+fn setup_for_scenarios(scenarios: &[String]) -> Result<()> {
+    if scenarios.is_empty() || scenarios.iter().any(|name| name == "csi") {
+        return setup::for_go();
+    }
+    Ok(())
 }
 
 /// The tables of checks are part of what these tests say, so they are shown.

@@ -87,6 +87,9 @@ my ($session, $lun, $new) = $pve1->io($lab->path('san:vm-100-disk-2'));
 is($session->naa($lun), $lab->volumes()->{"pve-$owner-vm-100-disk-2"}->{naa}, 'the volume is itself, whatever disks are left');
 # The stale disk takes its number by force.
 $pve1->{disks}->{"$_->{sid}:0:0:99"} = { %$_, naa => $old_naa, name => "$_->{name}x", lun => 99 } for values %{ $pve1->{disks} };
+# And the map of its volume holds it, as after a deactivation that was interrupted.
+my %stale = map { $_->{name} => 1 } grep { $_->{lun} == 99 } values %{ $pve1->{disks} };
+$pve1->{maps}->{'dm-99'} = { naa => 'naa.6' . '0' x 31, slaves => \%stale };
 my @warnings;
 {
     local $SIG{__WARN__} = sub { push @warnings, @_ };
@@ -95,6 +98,7 @@ my @warnings;
 }
 ok((grep { m/is \Q$old_naa\E at the LUN number/ } @warnings), 'a stale disk at the number is removed first') or diag explain \@warnings;
 is(scalar(grep { $_->{lun} == 99 && $_->{naa} eq $old_naa } values %{ $pve1->{disks} }), 0, 'and gone');
+ok(!$pve1->{maps}->{'dm-99'}, 'with the map that held it');
 $pve1->{busy}->{'/dev/' . $pve1->map_node($lab->volumes()->{"pve-$owner-vm-100-disk-3"}->{naa})} = 1;
 like($lab->fails('deactivate_volumes', ['san:vm-100-disk-3']), qr/failed/, 'a volume in use stays');
 is($lab->get('san:vm-100-disk-3'), '', 'and works');

@@ -3,9 +3,8 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use harness::array::free_address;
 use harness::pdu::RawSession;
 use harness::{Array, Value, number};
@@ -16,15 +15,6 @@ use crate::{Finished, Hardware, Machine, Root};
 
 /// The guest's name as initiator.
 pub const INITIATOR: &str = "iqn.2026-01.org.example:guest";
-
-/// How long a command in the guest may take if nothing else is said.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(300);
-
-/// How long a condition may take to come true.
-const CONDITION_TIMEOUT: Duration = Duration::from_secs(240);
-
-/// How often a condition is looked at.
-const CONDITION_INTERVAL: Duration = Duration::from_millis(250);
 
 /// What a distribution has running when its user logs in to a target.
 const PRELUDE: &str = "
@@ -84,21 +74,18 @@ impl Bench {
         let operations = if lun_count > 0 { operations(&array, &target) } else { Ok(Vec::new()) };
         let operations = operations.with_context(|| format!("log:\n{}", array.log()))?;
         let mut bench = Self { array, machine, portals, operations, target, _scratch: scratch };
-        bench.prepare()?;
+        prepare(&mut bench.machine, INITIATOR, &bench.target, &bench.portals)?;
         Ok(bench)
     }
 
-    fn prepare(&mut self) -> Result<()> {
-        let name = format!("echo InitiatorName={INITIATOR} >/etc/iscsi/initiatorname.iscsi");
-        let functions = format!("cat >/run/functions.sh <<'END'\n{FUNCTIONS}\nEND");
-        self.machine.set("T", &self.target)?;
-        for (index, portal) in self.portals.clone().iter().enumerate() {
-            self.machine.set(&format!("P{}", index + 1), &portal.to_string())?;
-        }
-        for script in [&name, &functions, PRELUDE] {
-            self.sh(script)?;
-        }
-        Ok(())
+    /// Boots a second guest for the same array, with a name of its own.
+    ///
+    /// # Errors
+    /// When it does not start: its log.
+    pub fn boot_another(&self, initiator: &str, hardware: Hardware) -> Result<Machine> {
+        let mut machine = Machine::boot(&Root::get()?, hardware)?;
+        prepare(&mut machine, initiator, &self.target, &self.portals)?;
+        Ok(machine)
     }
 
     /// Runs a script that must succeed, and returns what it printed. It knows the target's name
@@ -107,7 +94,7 @@ impl Bench {
     /// # Errors
     /// When one of its commands fails.
     pub fn sh(&mut self, script: &str) -> Result<String> {
-        self.try_sh(script)?.success()
+        self.machine.sh(script)
     }
 
     /// Runs a script to its end, which is its first failing command.
@@ -115,8 +102,7 @@ impl Bench {
     /// # Errors
     /// When the guest does not answer.
     pub fn try_sh(&mut self, script: &str) -> Result<Finished> {
-        let prelude = "set -e; [ ! -e /run/functions.sh ] || . /run/functions.sh";
-        self.machine.run(COMMAND_TIMEOUT, &format!("{prelude}\n{script}"))
+        self.machine.try_sh(script)
     }
 
     /// Waits until a script succeeds.
@@ -124,17 +110,7 @@ impl Bench {
     /// # Errors
     /// When it does not in time: what it printed last.
     pub fn until(&mut self, script: &str) -> Result<String> {
-        let deadline = Instant::now() + CONDITION_TIMEOUT;
-        loop {
-            let outcome = self.try_sh(script)?;
-            if outcome.status == 0 {
-                return Ok(outcome.output);
-            }
-            if Instant::now() > deadline {
-                bail!("not within {CONDITION_TIMEOUT:?}: {outcome}");
-            }
-            std::thread::sleep(CONDITION_INTERVAL);
-        }
+        self.machine.until(script)
     }
 
     /// Makes the guest know the target at an address, and logs in with the given settings.
@@ -201,6 +177,25 @@ impl Bench {
         fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
         Ok(path)
     }
+}
+
+/// Starts what a distribution has running, under a name.
+fn prepare(
+    machine: &mut Machine,
+    initiator: &str,
+    target: &str,
+    portals: &[SocketAddr],
+) -> Result<()> {
+    let name = format!("echo InitiatorName={initiator} >/etc/iscsi/initiatorname.iscsi");
+    let functions = format!("cat >/run/functions.sh <<'END'\n{FUNCTIONS}\nEND");
+    machine.set("T", target)?;
+    for (index, portal) in portals.iter().enumerate() {
+        machine.set(&format!("P{}", index + 1), &portal.to_string())?;
+    }
+    for script in [&name, &functions, PRELUDE] {
+        machine.sh(script)?;
+    }
+    Ok(())
 }
 
 /// What the target says it can, asked for by an initiator that is not the guest: REPORT SUPPORTED

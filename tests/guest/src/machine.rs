@@ -20,6 +20,15 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(480);
 /// What the line may take on top of a command's own time-out.
 const LINE_GRACE: Duration = Duration::from_secs(60);
 
+/// How long a script may take.
+const SCRIPT_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How long a condition may take to come true.
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(240);
+
+/// How often a condition is looked at.
+const CONDITION_INTERVAL: Duration = Duration::from_millis(250);
+
 /// What the emulated machine has.
 #[derive(Clone, Debug)]
 pub struct Hardware {
@@ -131,6 +140,42 @@ impl Machine {
         })?;
         self.transcript.push_str(&format!("# {outcome}"));
         Ok(outcome)
+    }
+
+    /// Runs a script that must succeed, and returns what it printed. It knows what is in
+    /// functions.sh.
+    ///
+    /// # Errors
+    /// When one of its commands fails.
+    pub fn sh(&mut self, script: &str) -> Result<String> {
+        self.try_sh(script)?.success()
+    }
+
+    /// Runs a script to its end, which is its first failing command.
+    ///
+    /// # Errors
+    /// When the guest does not answer.
+    pub fn try_sh(&mut self, script: &str) -> Result<Finished> {
+        let prelude = "set -e; [ ! -e /run/functions.sh ] || . /run/functions.sh";
+        self.run(SCRIPT_TIMEOUT, &format!("{prelude}\n{script}"))
+    }
+
+    /// Waits until a script succeeds.
+    ///
+    /// # Errors
+    /// When it does not in time: what it printed last.
+    pub fn until(&mut self, script: &str) -> Result<String> {
+        let deadline = Instant::now() + CONDITION_TIMEOUT;
+        loop {
+            let outcome = self.try_sh(script)?;
+            if outcome.status == 0 {
+                return Ok(outcome.output);
+            }
+            if Instant::now() > deadline {
+                bail!("not within {CONDITION_TIMEOUT:?}: {outcome}");
+            }
+            thread::sleep(CONDITION_INTERVAL);
+        }
     }
 
     fn exchange(&mut self, timeout: Duration, script: &str) -> Result<Finished> {

@@ -10,12 +10,13 @@ use harness::program::run;
 use rustix::fs::{FlockOperation, flock};
 
 /// What the guest needs; apt adds what these depend on.
-const PACKAGES: [&str; 12] = [
+const PACKAGES: [&str; 14] = [
     "linux-image-amd64",
     "dash",
     "busybox-static",
     "open-iscsi",
     "multipath-tools",
+    "e2fsprogs",
     "xfsprogs",
     "fio",
     "sg3-utils",
@@ -23,6 +24,7 @@ const PACKAGES: [&str; 12] = [
     "lsscsi",
     "extlinux",
     "util-linux",
+    "mount",
 ];
 
 /// Packages that come along by dependency and that nothing in the guest runs.

@@ -99,15 +99,14 @@ func run(ctx context.Context, o options) error {
 				return fmt.Errorf("--zone: %w", err)
 			}
 		}
-		machine := initiator.Machine{}
-		if o.hostRoot != "" {
-			machine.Prefix = []string{"chroot", o.hostRoot}
-		}
+		machine := initiator.Machine{Root: o.hostRoot}
 		var accounts initiator.Accounts
 		if o.chapKeys != "" {
 			accounts = chapkeys.Folder(o.chapKeys)
 		}
-		plugin.Node = node.New(initiator.New(machine, accounts), filesystem.New(), node.Options{
+		attaching := initiator.New(machine, accounts)
+		go attaching.Repair(ctx)
+		plugin.Node = node.New(attaching, filesystem.New(o.hostRoot), node.Options{
 			VolumesMax: o.volumesMax, Zone: o.zone, ZoneKey: zones.Key(o.driverName),
 		})
 	default:

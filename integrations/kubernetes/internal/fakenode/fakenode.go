@@ -73,6 +73,9 @@ func (n *Node) Detach(_ context.Context, naa string) error {
 	return nil
 }
 
+// StopWaiting has nothing to do: nothing waits.
+func (n *Node) StopWaiting(context.Context, string) error { return nil }
+
 // Rescan returns the device of an attached volume.
 func (n *Node) Rescan(_ context.Context, naa string) (string, error) {
 	n.mutex.Lock()

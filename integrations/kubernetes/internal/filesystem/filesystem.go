@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 	mount "k8s.io/mount-utils"
@@ -18,14 +20,19 @@ import (
 type Machine struct {
 	mounter mount.SafeFormatAndMount
 	grower  *mount.ResizeFs
+	// hostRoot is where the machine's root folder is mounted, in which every mount of the kubelet's
+	// folder is seen once more; empty for none.
+	hostRoot string
 }
 
-// New makes one.
-func New() *Machine {
+// New makes one; hostRoot is where the machine's root folder is mounted, empty for none.
+func New(hostRoot string) *Machine {
 	programs := exec.New()
 	return &Machine{
 		mounter: mount.SafeFormatAndMount{Interface: mount.New(""), Exec: programs},
 		grower:  mount.NewResizeFs(programs),
+
+		hostRoot: hostRoot,
 	}
 }
 
@@ -65,7 +72,9 @@ func (m *Machine) IsMounted(path string) (bool, error) {
 
 // Mounts are all paths at which the same thing is mounted as at this one.
 func (m *Machine) Mounts(path string) ([]string, error) {
-	return m.mounter.GetMountRefs(path)
+	found, err := m.mounter.GetMountRefs(path)
+	isRepeated := func(path string) bool { return m.hostRoot != "" && strings.HasPrefix(path, m.hostRoot+"/") }
+	return slices.DeleteFunc(found, isRepeated), err
 }
 
 // Grow makes the file system at a path as large as its device, if it is smaller.

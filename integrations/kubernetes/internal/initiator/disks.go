@@ -37,6 +37,9 @@ func (d disk) host() string {
 	return host
 }
 
+// lun is the kernel's number of the disk's LUN.
+func (d disk) lun() string { return d.address[strings.LastIndexByte(d.address, ':')+1:] }
+
 // kernelLUN is the number by which Linux knows a LUN.
 func kernelLUN(lun int) string {
 	if lun > peripheralMax {
@@ -54,20 +57,20 @@ func (i *Initiator) identity(disk disk) string {
 	return strings.ToLower(text)
 }
 
-// scan has the kernel look for one LUN of a session.
-func (i *Initiator) scan(session session, lun int) error {
-	return i.system.Write(hostFolder+"/host"+session.host+"/scan", "0 0 "+kernelLUN(lun))
+// scan has the kernel look for one LUN of a session, by the kernel's number.
+func (i *Initiator) scan(session session, lun string) error {
+	return i.system.Write(hostFolder+"/host"+session.host+"/scan", "0 0 "+lun)
 }
 
-// disksAt are the disks of a LUN of a session: one, or none yet.
-func (i *Initiator) disksAt(session session, lun int) ([]disk, error) {
+// disksAt are the disks of a LUN of a session, by the kernel's number: one, or none yet.
+func (i *Initiator) disksAt(session session, lun string) ([]disk, error) {
 	disks, err := i.disksOn(session.host)
 	if err != nil {
 		return nil, err
 	}
 	var found []disk
 	for _, disk := range disks {
-		if strings.HasSuffix(disk.address, ":"+kernelLUN(lun)) {
+		if disk.lun() == lun {
 			found = append(found, disk)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 
 const (
 	// attachTimeout is how long the devices of a LUN may take to appear.
-	attachTimeout = 20 * time.Second
+	attachTimeout = 45 * time.Second
 	// pollTime is the time between two looks.
 	pollTime = 100 * time.Millisecond
 	// initiatorNameFile is where open-iscsi keeps the machine's name.
@@ -37,6 +37,8 @@ type Initiator struct {
 	system   System
 	accounts Accounts
 	mutex    sync.Mutex
+	// settled says that multipathd knows what it should do with the array's disks.
+	settled bool
 }
 
 // New makes an initiator; accounts may be nil where no CHAP is used.
@@ -64,6 +66,9 @@ func (i *Initiator) Attach(ctx context.Context, volume publication.Publication) 
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	multipath := i.multipathRuns(ctx)
+	if multipath {
+		i.provideSettings(ctx)
+	}
 	if err := i.logIn(ctx, volume, multipath); err != nil {
 		return "", err
 	}
@@ -84,15 +89,15 @@ func (i *Initiator) Attach(ctx context.Context, volume publication.Publication) 
 func (i *Initiator) findPaths(ctx context.Context, volume publication.Publication) ([]disk, error) {
 	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
 	defer cancel()
-	sessions, err := i.sessions(volume.Target)
+	sessions, err := i.liveSessions(volume.Target)
 	if err != nil {
 		return nil, err
 	}
 	for _, session := range sessions {
-		if err := i.removeStale(session, volume); err != nil {
+		if err := i.removeStale(ctx, session, volume); err != nil {
 			return nil, err
 		}
-		if err := i.scan(session, volume.LUN); err != nil {
+		if err := i.scan(session, kernelLUN(volume.LUN)); err != nil {
 			return nil, err
 		}
 	}
@@ -115,14 +120,18 @@ func (i *Initiator) findPaths(ctx context.Context, volume publication.Publicatio
 	return paths, nil
 }
 
-// removeStale removes the disk of a session's LUN if it is another volume. A disk that somebody uses
-// stays, and the volume is not attached: no command may reach it through the old disk.
-func (i *Initiator) removeStale(session session, volume publication.Publication) error {
-	disks, err := i.disksAt(session, volume.LUN)
+// removeStale removes the disk of a session's LUN if it is another volume, and maps of other volumes that
+// hold it, whatever it is now: udev may have had the kernel ask it again. What somebody uses stays, and the
+// volume is not attached: no command may reach it through the old disk.
+func (i *Initiator) removeStale(ctx context.Context, session session, volume publication.Publication) error {
+	disks, err := i.disksAt(session, kernelLUN(volume.LUN))
 	if err != nil {
 		return err
 	}
 	for _, disk := range disks {
+		if err := i.removeAbove(ctx, disk, volume.NAA); err != nil {
+			return fmt.Errorf("LUN %d was another volume on this node: %w", volume.LUN, err)
+		}
 		if i.identity(disk) == volume.NAA {
 			continue
 		}
@@ -138,7 +147,7 @@ func (i *Initiator) removeStale(session session, volume publication.Publication)
 func (i *Initiator) verifiedPaths(sessions []session, volume publication.Publication) ([]disk, error) {
 	var paths []disk
 	for _, session := range sessions {
-		disks, err := i.disksAt(session, volume.LUN)
+		disks, err := i.disksAt(session, kernelLUN(volume.LUN))
 		if err != nil {
 			return nil, err
 		}
@@ -180,6 +189,7 @@ func (i *Initiator) Detach(ctx context.Context, naa string) error {
 			return err
 		}
 	}
+	i.forget(ctx, naa)
 	return i.logOutIdle(ctx, disks)
 }
 

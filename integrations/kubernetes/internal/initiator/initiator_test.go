@@ -181,3 +181,139 @@ func TestKernelNumbersOfLUNs(t *testing.T) {
 		}
 	}
 }
+
+func (m *fakeMachine) ran(beginning string) int {
+	count := 0
+	for _, command := range m.commands {
+		if strings.HasPrefix(command, beginning) {
+			count++
+		}
+	}
+	return count
+}
+
+func TestMultipathdIsToldHowToTreatTheDisks(t *testing.T) {
+	volume := publicationOf(volumeA, 0, "192.0.2.1:3260")
+	for _, test := range []struct {
+		what, config, known string
+		written             bool
+	}{
+		{"nobody has said it", `vendor "OTHER"`, "", true},
+		{"its administrator has", `vendor "GANTRY"`, "", false},
+		{"an earlier version of the driver has", `vendor "GANTRY"`, "no_path_retry 1", true},
+		{"this version has", `vendor "GANTRY"`, settings, false},
+	} {
+		machine := newMachine()
+		machine.multipath, machine.config, machine.luns["0"] = true, test.config, volumeA
+		if test.known != "" {
+			machine.files[settingsFile] = test.known
+		}
+		initiator := New(machine, nil)
+		for range 2 {
+			if _, err := initiator.Attach(context.Background(), volume); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reconfigured := machine.ran("multipathd reconfigure")
+		if (reconfigured == 1) != test.written || (test.written && machine.files[settingsFile] != settings) {
+			t.Errorf("%s: reconfigured %d times, %q", test.what, reconfigured, machine.files[settingsFile])
+		}
+	}
+}
+
+func TestAMapOfAnotherVolumeIsRemovedWithItsDisks(t *testing.T) {
+	machine := newMachine()
+	machine.multipath, machine.luns["0"] = true, volumeA
+	portals := []string{"192.0.2.1:3260", "192.0.2.2:3260"}
+	attached(t, machine, publicationOf(volumeA, 0, portals...))
+	machine.luns["0"] = volumeB // a lost unstage, and the number was given to another volume
+	machine.busy["/dev/dm-0"] = true
+	before := len(machine.commands)
+	if _, err := New(machine, nil).Attach(context.Background(), publicationOf(volumeB, 0, portals...)); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("a mounted map: %v", err)
+	}
+	delete(machine.busy, "/dev/dm-0")
+	attached(t, machine, publicationOf(volumeB, 0, portals...))
+	if len(machine.disks) != 2 || machine.mapped[volumeA] || !machine.mapped[volumeB] {
+		t.Errorf("disks %v, maps %v", machine.disks, machine.mapped)
+	}
+	for _, command := range machine.commands[before:] {
+		if strings.Contains(command, "flushbufs") {
+			t.Errorf("what the old map holds would be written to the new volume: %s", command)
+		}
+	}
+}
+
+func TestASessionWithoutAConnectionIsNotScanned(t *testing.T) {
+	machine := newMachine()
+	machine.multipath, machine.luns["0"], machine.luns["1"] = true, volumeA, volumeB
+	portals := []string{"192.0.2.1:3260", "192.0.2.2:3260"}
+	attached(t, machine, publicationOf(volumeA, 0, portals...))
+	machine.dead["192.0.2.2:3260"] = true
+	scans := machine.ran(hostFolder)
+	attached(t, machine, publicationOf(volumeB, 1, portals...))
+	if scanned := machine.ran(hostFolder) - scans; scanned != 1 || len(machine.disks) != 3 {
+		t.Errorf("%d scans, disks %v", scanned, machine.disks)
+	}
+}
+
+func TestTimeOutsAndRecordsOfSessions(t *testing.T) {
+	for _, multipath := range []bool{true, false} {
+		machine := newMachine()
+		machine.multipath, machine.luns["0"] = multipath, volumeA
+		attached(t, machine, publicationOf(volumeA, 0, "192.0.2.1:3260"))
+		if _, set := machine.settings["node.session.timeo.replacement_timeout"]; set != multipath {
+			t.Errorf("multipath %t: settings %v", multipath, machine.settings)
+		}
+		if err := New(machine, nil).Detach(context.Background(), volumeA); err != nil {
+			t.Fatal(err)
+		}
+		if len(machine.records) > 0 {
+			t.Error("the record with the CHAP secret stays")
+		}
+	}
+}
+
+func TestAPortalThatComesBackGivesItsPaths(t *testing.T) {
+	machine := newMachine()
+	machine.multipath, machine.luns["0"], machine.luns["1"] = true, volumeA, volumeB
+	portals := []string{"192.0.2.1:3260", "192.0.2.2:3260"}
+	machine.dead[portals[1]] = true
+	attached(t, machine, publicationOf(volumeA, 0, portals...))
+	initiator := New(machine, nil)
+	repaired := func(disks, sessions int) {
+		t.Helper()
+		if err := initiator.repairOnce(context.Background()); err != nil || len(machine.disks) != disks || len(machine.sessions) != sessions {
+			t.Errorf("disks %v, sessions %v: %v", machine.disks, machine.sessions, err)
+		}
+	}
+	repaired(1, 1)
+	delete(machine.dead, portals[1])
+	repaired(2, 2)
+	repaired(2, 2)
+	// A number that became another volume's gives no path to the old one.
+	machine.disks = machine.disks[:1]
+	machine.luns["0"] = volumeB
+	repaired(1, 2)
+	machine.luns["0"] = volumeA
+	if err := initiator.Detach(context.Background(), volumeA); err != nil {
+		t.Error(err)
+	}
+	machine.mapped, machine.disks = map[string]bool{}, nil
+	repaired(0, len(machine.sessions))
+}
+
+func TestAMapWithoutPathsStopsWaiting(t *testing.T) {
+	machine := newMachine()
+	machine.multipath, machine.luns["0"] = true, volumeA
+	attached(t, machine, publicationOf(volumeA, 0, "192.0.2.1:3260"))
+	initiator := New(machine, nil)
+	for _, waits := range []bool{true, false} {
+		if !waits {
+			machine.disks = nil
+		}
+		if err := initiator.StopWaiting(context.Background(), volumeA); err != nil || (machine.ran("dmsetup message") == 0) != waits {
+			t.Errorf("%v: %v", machine.commands, err)
+		}
+	}
+}

@@ -40,14 +40,19 @@ type fakeMachine struct {
 	multipath bool
 	mapped    map[string]bool
 	settings  map[string]string
-	commands  []string
-	numbers   int
+	// config is what multipathd says of its settings; files are those of the machine's root folder.
+	config string
+	files  map[string]string
+	// records are the portals that open-iscsi knows.
+	records  map[string]bool
+	commands []string
+	numbers  int
 }
 
 func newMachine() *fakeMachine {
 	return &fakeMachine{
 		luns: map[string]string{}, dead: map[string]bool{}, sessions: map[int]string{}, busy: map[string]bool{},
-		mapped: map[string]bool{}, settings: map[string]string{},
+		mapped: map[string]bool{}, settings: map[string]string{}, files: map[string]string{}, records: map[string]bool{},
 	}
 }
 
@@ -63,6 +68,8 @@ func (m *fakeMachine) Run(_ context.Context, program string, arguments ...string
 		return "", 1, nil
 	case line == "multipathd show daemon":
 		return "pid 4711 idle", 0, nil
+	case line == "multipathd show config":
+		return m.config, 0, nil
 	case strings.HasPrefix(line, "multipath -a "):
 		m.mapped[m.wwidOf(arguments[1])] = true
 	case strings.HasPrefix(line, "multipath -f "):
@@ -97,6 +104,16 @@ func (m *fakeMachine) iscsiadm(arguments []string) (string, int, error) {
 	case slices.Contains(arguments, "--logout"):
 		sid, _ := strconv.Atoi(value("--sid"))
 		delete(m.sessions, sid)
+	case value("--op") == "new":
+		m.records[value("--portal")] = true
+	case value("--op") == "delete":
+		clear(m.records)
+	case len(arguments) == 2: // --mode node
+		var lines []string
+		for portal := range m.records {
+			lines = append(lines, portal+",1 "+target)
+		}
+		return strings.Join(lines, "\n"), 0, nil
 	case value("--op") == "update":
 		m.settings[value("--name")] = value("--value")
 	}
@@ -115,6 +132,11 @@ func (m *fakeMachine) Read(path string) (string, error) {
 		switch path {
 		case fmt.Sprintf("%s/session%d/targetname", sessionFolder, sid):
 			return target, nil
+		case fmt.Sprintf("%s/session%d/state", sessionFolder, sid):
+			if m.dead[portal] {
+				return "FAILED", nil
+			}
+			return "LOGGED_IN", nil
 		case connection + "/persistent_address":
 			return host, nil
 		case connection + "/persistent_port":
@@ -171,6 +193,29 @@ func (m *fakeMachine) Write(path, text string) error {
 	return fs.ErrNotExist
 }
 
+func (m *fakeMachine) Reaches(_ context.Context, portal string) bool {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return !m.dead[portal]
+}
+
+func (m *fakeMachine) ReadRoot(path string) (string, error) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	text, known := m.files[path]
+	if !known {
+		return "", fs.ErrNotExist
+	}
+	return strings.TrimSpace(text), nil
+}
+
+func (m *fakeMachine) WriteRoot(path, text string) error {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.files[path] = text
+	return nil
+}
+
 // scan makes a disk unless there is one, as the kernel does, whatever the old one is.
 func (m *fakeMachine) scan(sid int, lun string) {
 	address := fmt.Sprintf("%d:0:0:%s", sid, lun)
@@ -195,12 +240,21 @@ func (m *fakeMachine) List(path string) ([]string, error) {
 		for _, disk := range m.disks {
 			names = append(names, disk.address)
 		}
+	case blockFolder + "/dm-0/slaves":
+		for _, disk := range m.disks {
+			if disk.wwid == m.maps()[0] {
+				names = append(names, disk.name)
+			}
+		}
 	case blockFolder:
 		for index := range m.maps() {
 			names = append(names, fmt.Sprintf("dm-%d", index))
 		}
 	}
 	for _, disk := range m.disks {
+		if index := slices.Index(m.maps(), disk.wwid); index >= 0 && path == blockFolder+"/"+disk.name+"/holders" {
+			names = append(names, fmt.Sprintf("dm-%d", index))
+		}
 		if path == deviceFolder+"/"+disk.address+"/device/block" {
 			names = append(names, disk.name)
 		}
@@ -213,8 +267,8 @@ func (m *fakeMachine) Link(path string) (string, error) {
 	if sid, found := strings.CutPrefix(path, sessionFolder+"/session"); found {
 		return "../../devices/platform/host" + sid + "/session" + sid + "/iscsi_session/session" + sid, nil
 	}
-	if strings.Contains(path, "/slaves/") {
-		return "../../sd", nil
+	if _, slave, found := strings.Cut(path, "/slaves/"); found && slices.ContainsFunc(m.disks, func(disk *fakeDisk) bool { return disk.name == slave }) {
+		return "../../" + slave, nil
 	}
 	return "", errors.New("no link")
 }
@@ -222,5 +276,11 @@ func (m *fakeMachine) Link(path string) (string, error) {
 func (m *fakeMachine) IsBusy(device string) (bool, error) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
+	for _, disk := range m.disks {
+		// A map has its paths open for itself alone.
+		if device == "/dev/"+disk.name && m.mapped[disk.wwid] {
+			return true, nil
+		}
+	}
 	return m.busy[device], nil
 }

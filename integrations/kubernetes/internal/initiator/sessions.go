@@ -18,6 +18,11 @@ import (
 const (
 	// loginTimeout is the time for one login; open-iscsi alone tries a dead portal for two minutes.
 	loginTimeout = 20 * time.Second
+	// replacementSeconds is how long the kernel keeps the commands of a lost session before multipath gets
+	// them for another path. Without multipath open-iscsi's own 120 s stay: there is no other path.
+	replacementSeconds = "5"
+	// loggedIn is the state of a session that takes commands.
+	loggedIn = "LOGGED_IN"
 	// sessionExists is iscsiadm's exit status for a session that is there (ISCSI_ERR_SESS_EXISTS).
 	sessionExists = 15
 
@@ -31,11 +36,13 @@ var hostInLink = regexp.MustCompile(`/host([0-9]+)/`)
 type session struct {
 	// name as in sysfs: session and a number.
 	name string
+	// target is the iSCSI name of the target.
+	target string
 	// host is the number of its SCSI host; each session has its own.
 	host string
 }
 
-// sessions are those with a target, sorted by name.
+// sessions are those with a target, sorted by name; of every target if none is named.
 func (i *Initiator) sessions(target string) ([]session, error) {
 	names, err := i.system.List(sessionFolder)
 	if err != nil {
@@ -45,7 +52,7 @@ func (i *Initiator) sessions(target string) ([]session, error) {
 	for _, name := range names {
 		// A session may vanish between two looks.
 		known, err := i.system.Read(sessionFolder + "/" + name + "/targetname")
-		if err != nil || known != target {
+		if err != nil || (target != "" && known != target) {
 			continue
 		}
 		link, err := i.system.Link(sessionFolder + "/" + name)
@@ -53,9 +60,35 @@ func (i *Initiator) sessions(target string) ([]session, error) {
 		if err != nil || match == nil {
 			continue
 		}
-		found = append(found, session{name: name, host: match[1]})
+		found = append(found, session{name: name, target: known, host: match[1]})
 	}
 	return found, nil
+}
+
+// liveSessions are those with a target that take commands. To scan one whose connection is lost would
+// wait in the kernel until it is back or given up.
+func (i *Initiator) liveSessions(target string) ([]session, error) {
+	sessions, err := i.sessions(target)
+	return slices.DeleteFunc(sessions, func(session session) bool { return !i.isLive(session) }), err
+}
+
+func (i *Initiator) isLive(session session) bool {
+	state, err := i.system.Read(sessionFolder + "/" + session.name + "/state")
+	return err == nil && state == loggedIn
+}
+
+// portalOf is the address (IP:PORT) that a session was logged in to; empty if it is gone.
+func (i *Initiator) portalOf(session session) string {
+	connection := connectionFolder + "/connection" + strings.TrimPrefix(session.name, "session") + ":0"
+	address, err := i.system.Read(connection + "/persistent_address")
+	if err != nil {
+		return ""
+	}
+	port, err := i.system.Read(connection + "/persistent_port")
+	if err != nil {
+		return ""
+	}
+	return net.JoinHostPort(address, port)
 }
 
 // connected are the portals (IP:PORT) over which there is a session with a target.
@@ -66,14 +99,8 @@ func (i *Initiator) connected(target string) ([]string, error) {
 	}
 	var portals []string
 	for _, session := range sessions {
-		connection := connectionFolder + "/connection" + strings.TrimPrefix(session.name, "session") + ":0"
-		address, err := i.system.Read(connection + "/persistent_address")
-		if err != nil {
-			continue
-		}
-		port, err := i.system.Read(connection + "/persistent_port")
-		if err == nil {
-			portals = append(portals, net.JoinHostPort(address, port))
+		if portal := i.portalOf(session); portal != "" {
+			portals = append(portals, portal)
 		}
 	}
 	return portals, nil
@@ -87,13 +114,18 @@ func (i *Initiator) logIn(ctx context.Context, volume publication.Publication, a
 		return err
 	}
 	missing := slices.DeleteFunc(slices.Clone(volume.Portals), func(portal string) bool { return slices.Contains(connected, portal) })
-	if !all {
-		return i.logInOnce(ctx, volume, missing, len(missing) < len(volume.Portals))
+	settings, err := i.settings(volume.ChapKey)
+	if err != nil {
+		return err
 	}
+	if !all {
+		return i.logInOnce(ctx, volume, missing, settings)
+	}
+	settings = append(settings, [2]string{"node.session.timeo.replacement_timeout", replacementSeconds})
 	failures := make([]error, len(missing))
 	var logins sync.WaitGroup
 	for index, portal := range missing {
-		logins.Go(func() { failures[index] = i.logInTo(ctx, volume, portal) })
+		logins.Go(func() { failures[index] = i.logInTo(ctx, volume, portal, settings) })
 	}
 	logins.Wait()
 	failed := errors.Join(failures...)
@@ -110,13 +142,14 @@ func allFailed(failures []error) bool {
 	return !slices.Contains(failures, nil)
 }
 
-func (i *Initiator) logInOnce(ctx context.Context, volume publication.Publication, portals []string, has bool) error {
-	if has {
+// logInOnce logs in to one of the missing portals, unless there is a session over another one.
+func (i *Initiator) logInOnce(ctx context.Context, volume publication.Publication, missing []string, settings [][2]string) error {
+	if len(missing) < len(volume.Portals) {
 		return nil
 	}
 	failed := errNoPortal
-	for _, portal := range portals {
-		err := i.logInTo(ctx, volume, portal)
+	for _, portal := range missing {
+		err := i.logInTo(ctx, volume, portal, settings)
 		if err == nil {
 			return nil
 		}
@@ -125,14 +158,8 @@ func (i *Initiator) logInOnce(ctx context.Context, volume publication.Publicatio
 	return failed
 }
 
-func (i *Initiator) logInTo(ctx context.Context, volume publication.Publication, portal string) error {
-	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
-	defer cancel()
+func (i *Initiator) logInTo(ctx context.Context, volume publication.Publication, portal string, settings [][2]string) error {
 	record := []string{"--mode", "node", "--targetname", volume.Target, "--portal", portal}
-	settings, err := i.settings(volume.ChapKey)
-	if err != nil {
-		return err
-	}
 	if err := i.run(ctx, "iscsiadm", append(slices.Clone(record), "--op", "new")...); err != nil {
 		return fmt.Errorf("portal %s: %w", portal, err)
 	}
@@ -142,7 +169,17 @@ func (i *Initiator) logInTo(ctx context.Context, volume publication.Publication,
 			return fmt.Errorf("portal %s: setting %s: %w", portal, setting[0], err)
 		}
 	}
-	output, status, err := i.system.Run(ctx, "iscsiadm", append(slices.Clone(record), "--login")...)
+	if !i.system.Reaches(ctx, portal) {
+		return fmt.Errorf("portal %s does not answer", portal)
+	}
+	return i.startSession(ctx, volume.Target, portal)
+}
+
+// startSession logs in to a portal as its record says.
+func (i *Initiator) startSession(ctx context.Context, target, portal string) error {
+	ctx, cancel := context.WithTimeout(ctx, loginTimeout)
+	defer cancel()
+	output, status, err := i.system.Run(ctx, "iscsiadm", "--mode", "node", "--targetname", target, "--portal", portal, "--login")
 	if err == nil && status != 0 && status != sessionExists {
 		err = fmt.Errorf("iscsiadm failed with status %d: %s", status, strings.TrimSpace(output))
 	}
@@ -179,29 +216,31 @@ func (i *Initiator) settings(chapKey string) ([][2]string, error) {
 		[2]string{"node.session.auth.password", secret}), nil
 }
 
-// logOutIdle ends the sessions of removed disks that have no disk any more.
+// logOutIdle ends the sessions of removed disks that have no disk any more, and with the last session of a
+// target forgets its records, which hold the CHAP secret.
 func (i *Initiator) logOutIdle(ctx context.Context, removed []disk) error {
-	names, err := i.system.List(sessionFolder)
+	sessions, err := i.sessions("")
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		link, err := i.system.Link(sessionFolder + "/" + name)
-		match := hostInLink.FindStringSubmatch(link)
-		if err != nil || match == nil {
+	for _, session := range sessions {
+		if !slices.ContainsFunc(removed, func(disk disk) bool { return disk.host() == session.host }) {
 			continue
 		}
-		host := match[1]
-		if !slices.ContainsFunc(removed, func(disk disk) bool { return disk.host() == host }) {
-			continue
-		}
-		left, err := i.disksOn(host)
+		left, err := i.disksOn(session.host)
 		if err != nil || len(left) > 0 {
 			continue
 		}
-		sid := strings.TrimPrefix(name, "session")
+		sid := strings.TrimPrefix(session.name, "session")
 		if err := i.run(ctx, "iscsiadm", "--mode", "session", "--sid", sid, "--logout"); err != nil {
-			return fmt.Errorf("logging out of %s: %w", name, err)
+			return fmt.Errorf("logging out of %s: %w", session.name, err)
+		}
+		others, err := i.sessions(session.target)
+		if err != nil || len(others) > 0 {
+			continue
+		}
+		if err := i.run(ctx, "iscsiadm", "--mode", "node", "--targetname", session.target, "--op", "delete"); err != nil {
+			slog.Warn("node records stay", "target", session.target, "error", err.Error())
 		}
 	}
 	return nil

@@ -46,6 +46,8 @@ type Initiator interface {
 	Attach(ctx context.Context, volume publication.Publication) (device string, err error)
 	// Detach removes all devices that have the identifier, and no other ones; none is fine.
 	Detach(ctx context.Context, naa string) error
+	// StopWaiting lets commands fail that wait for paths where a volume has none left, so that it can be unmounted.
+	StopWaiting(ctx context.Context, naa string) error
 	// Rescan reads the size anew of all devices that have the identifier, and returns the one to use.
 	Rescan(ctx context.Context, naa string) (device string, err error)
 }
@@ -249,17 +251,18 @@ func (s *Server) NodeUnstageVolume(ctx context.Context, request *csi.NodeUnstage
 		return nil, err
 	}
 	defer unlock()
+	if err := s.initiator.StopWaiting(ctx, id); err != nil {
+		return nil, failed("looking at the paths of "+id, err)
+	}
+	// The file system first: what is called like our device file in it is its user's.
 	file := filepath.Join(staging, stagedDevice)
-	for _, path := range []string{file, staging} {
+	for _, path := range []string{staging, file} {
 		if err := s.fileSystem.Unmount(path); err != nil {
 			return nil, failed("unmounting the staging path", err)
 		}
-		if path == staging {
-			break
-		}
-		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) && !isNotFolder(err) {
-			return nil, failed("removing the staged device file", err)
-		}
+	}
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) && !isNotFolder(err) {
+		return nil, failed("removing the staged device file", err)
 	}
 	if err := s.initiator.Detach(ctx, id); err != nil {
 		return nil, failed("detaching "+id, err)
@@ -352,7 +355,7 @@ func makeFile(path string) error {
 }
 
 // NodeUnpublishVolume unmounts the target path and removes it.
-func (s *Server) NodeUnpublishVolume(_ context.Context, request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+func (s *Server) NodeUnpublishVolume(ctx context.Context, request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	id, target := request.GetVolumeId(), request.GetTargetPath()
 	if id == "" || target == "" {
 		return nil, invalid("the volume ID or the target path is missing")
@@ -362,6 +365,9 @@ func (s *Server) NodeUnpublishVolume(_ context.Context, request *csi.NodeUnpubli
 		return nil, err
 	}
 	defer unlock()
+	if err := s.initiator.StopWaiting(ctx, id); err != nil {
+		return nil, failed("looking at the paths of "+id, err)
+	}
 	if err := s.fileSystem.Unmount(target); err != nil {
 		return nil, failed("unmounting the target path", err)
 	}

@@ -1,6 +1,7 @@
 //! Scenarios for the Linux kernel's own initiator, one machine each.
 
 mod boot;
+mod csi;
 mod fence;
 mod filesystem;
 mod live_changes;

@@ -13,7 +13,11 @@ use warnings;
 use constant {
     # Seconds that disks, maps and links may take to appear, and between two looks.
     ATTACH_SECONDS => 20,
-    MAP_SECONDS => 15,
+    MAP_SECONDS => 30,
+    # Seconds that programs which only look, such as udev's, may hold a map open.
+    REMOVAL_SECONDS => 15,
+    # Seconds that the kernel keeps the commands of a lost session before multipath gets them for another path.
+    REPLACEMENT_SECONDS => 5,
     LINK_SECONDS => 10,
     LOOK_SECONDS => 0.1,
     # iscsiadm's exit status for a session that is there (ISCSI_ERR_SESS_EXISTS).
@@ -116,6 +120,13 @@ sub sessions {
     return @found;
 }
 
+# Those that take commands. To scan one whose connection is lost would wait in the kernel until it is
+# back or given up.
+sub live_sessions {
+    my ($self, $target) = @_;
+    return grep { ($self->{machine}->read_file(SESSIONS . "/$_->{name}/state") // '') eq 'LOGGED_IN' } $self->sessions($target);
+}
+
 # Portals over which there is a session with a target.
 sub connected {
     my ($self, $target) = @_;
@@ -170,6 +181,8 @@ sub settings {
     my @settings = (
         ['node.startup', 'manual'], ['node.session.scan', 'manual'], ['node.session.initial_login_retry_max', '2'],
     );
+    # Without another path commands wait as long as open-iscsi lets them.
+    push @settings, ['node.session.timeo.replacement_timeout', REPLACEMENT_SECONDS] if $volume->{multipath};
     my $chap = $volume->{chap} // return (@settings, ['node.session.auth.authmethod', 'None']);
     return (
         @settings, ['node.session.auth.authmethod', 'CHAP'],
@@ -177,7 +190,8 @@ sub settings {
     );
 }
 
-# Logs out of the sessions of these disks that have no disk left.
+# Logs out of the sessions of these disks that have no disk left; with the last session of a target go its
+# records, which hold the CHAP secret.
 sub log_out_idle {
     my ($self, @removed) = @_;
     my %hosts = map { $_->{host} => 1 } @removed;
@@ -186,7 +200,10 @@ sub log_out_idle {
         next if $link !~ m{/host([0-9]+)/};
         my $host = $1;
         next if !$hosts{$host} || grep { $_->{host} eq $host } $self->disks();
+        my $target = $self->{machine}->read_file(SESSIONS . "/$name/targetname") // next;
         $self->must_run('iscsiadm', '--mode', 'session', '--sid', $name =~ s/\Asession//r, '--logout');
+        next if $self->sessions($target);
+        eval { $self->must_run('iscsiadm', '--mode', 'node', '--targetname', $target, '--op', 'delete'); 1 } or warn "node records stay: $@";
     }
     return;
 }
@@ -230,7 +247,7 @@ sub disks_at {
 # Scans for the LUN on each session, and returns the disks that are the volume.
 sub find_paths {
     my ($self, $volume) = @_;
-    my @sessions = $self->sessions($volume->{target});
+    my @sessions = $self->live_sessions($volume->{target});
     for my $session (@sessions) {
         $self->remove_stale($session, $volume);
         $self->{machine}->write_file(HOSTS . "/host$session->{host}/scan", '0 0 ' . kernel_lun($volume->{lun}));
@@ -247,16 +264,33 @@ sub find_paths {
     return @paths;
 }
 
-# Removes the disk of a session's LUN if it is another volume. A disk that somebody uses stays, and the
-# volume is not attached: no command may reach it through the old disk.
+# Removes the disk of a session's LUN if it is another volume, and maps of other volumes that hold it,
+# whatever it is now: udev may have had the kernel ask it again. What somebody uses stays, and the volume is
+# not attached: no command may reach it through the old disk.
 sub remove_stale {
     my ($self, $session, $volume) = @_;
     for my $disk ($self->disks_at($session, $volume->{lun})) {
+        $self->remove_maps_above($disk, $volume->{naa});
         my $identity = $self->identity($disk);
         next if $identity eq $volume->{naa};
         warn "$disk->{name} is $identity at the LUN number of $volume->{naa}, and is removed\n";
         eval { $self->remove_disk($disk); 1 }
             or die "LUN $volume->{lun} is $disk->{name} on this node, which is another volume: $@";
+    }
+    return;
+}
+
+# Removes multipath maps that hold a disk and are not the volume's. It writes nothing.
+sub remove_maps_above {
+    my ($self, $disk, $naa) = @_;
+    for my $node ($self->{machine}->list_folder(BLOCK . "/$disk->{name}/holders")) {
+        my $uuid = $self->{machine}->read_file(BLOCK . "/$node/dm/uuid") // next;
+        next if $uuid !~ m/\A\Q${\ MAP_PREFIX}\E([0-9a-f]{32})\z/ || "naa.$1" eq $naa;
+        my $digits = $1;
+        my $alias = $self->{machine}->read_file(BLOCK . "/$node/dm/name") // next;
+        warn "$alias holds $disk->{name}, which is at the LUN number of $naa, and is removed\n";
+        $self->remove_map({ node => $node, alias => $alias });
+        $self->forget("naa.$digits");
     }
     return;
 }
@@ -343,13 +377,22 @@ sub assemble {
     my ($self, $naa, $paths) = @_;
     # The identifier goes into multipath's list, so that a single path gets a map too.
     $self->must_run('multipath', '-a', "/dev/$paths->[0]->{name}");
-    $self->must_run('multipathd', 'add', 'path', $_->{name}) for @$paths;
     my $node = $self->await(MAP_SECONDS, sub {
-        my $map = $self->map_of($naa) // return undef;
-        my %members = map { $_ => 1 } $self->{machine}->list_folder(BLOCK . "/$map->{node}/slaves");
-        return scalar(grep { !$members{ $_->{name} } } @$paths) ? undef : $map->{node};
+        my $found = $self->complete_map($naa, $paths);
+        return $found if defined($found);
+        # It is harmless for a path that multipathd has; it refuses one of which udev has not told it everything.
+        $self->{machine}->run('multipathd', 'add', 'path', $_->{name}) for @$paths;
+        return $self->complete_map($naa, $paths);
     });
     return $node // die 'multipathd made no map over the ' . scalar(@$paths) . " paths of $naa within " . MAP_SECONDS . " s\n";
+}
+
+# The node of a volume's map if it has all of these paths; undef else.
+sub complete_map {
+    my ($self, $naa, $paths) = @_;
+    my $map = $self->map_of($naa) // return undef;
+    my %members = map { $_ => 1 } $self->{machine}->list_folder(BLOCK . "/$map->{node}/slaves");
+    return scalar(grep { !$members{ $_->{name} } } @$paths) ? undef : $map->{node};
 }
 
 # Removes the map of a volume, if there is one. A map in use stays, and that is an error.
@@ -357,10 +400,32 @@ sub disassemble {
     my ($self, $naa) = @_;
     my $map = $self->map_of($naa) // return;
     die "$map->{alias} is in use on this node\n" if $self->{machine}->is_busy("/dev/$map->{node}");
-    my @disks = $self->disks_of($naa);
     $self->must_run('blockdev', '--flushbufs', "/dev/$map->{node}");
-    $self->must_run('multipath', '-f', $map->{alias});
-    $self->must_run('multipath', '-w', "/dev/$disks[0]->{name}") if @disks;
+    $self->remove_map($map);
+    $self->forget($naa);
+    return;
+}
+
+# Removes a map that nobody uses. Programs that only look hold it for moments; in a map without paths they
+# would wait as long as it queues, so it does no longer.
+sub remove_map {
+    my ($self, $map) = @_;
+    my $output = '';
+    my $is_gone = $self->await(REMOVAL_SECONDS, sub {
+        die "$map->{alias} is in use on this node\n" if $self->{machine}->is_busy("/dev/$map->{node}");
+        $self->{machine}->run('dmsetup', 'message', $map->{alias}, '0', 'fail_if_no_path');
+        (undef, $output) = $self->{machine}->run('multipath', '-f', $map->{alias});
+        return defined($self->{machine}->read_file(BLOCK . "/$map->{node}/dm/uuid")) ? undef : 1;
+    });
+    die "the map $map->{alias} cannot be removed: $output\n" if !$is_gone;
+    return;
+}
+
+# Takes a volume from multipath's list of those that get a map though they have one path.
+sub forget {
+    my ($self, $naa) = @_;
+    my ($status, $output) = $self->{machine}->run('multipath', '-w', '3' . ($naa =~ s/\Anaa\.//r));
+    warn "multipath keeps $naa in its list: $output\n" if $status != 0;
     return;
 }
 

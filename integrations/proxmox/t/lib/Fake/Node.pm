@@ -40,6 +40,7 @@ sub run {
 }
 
 sub run_blockdev { return (0, '') }
+sub run_dmsetup { return (0, '') }
 
 sub run_iscsiadm {
     my ($self, @words) = @_;
@@ -105,6 +106,7 @@ sub read_file {
     my ($self, $path) = @_;
     return "InitiatorName=$self->{initiator}" if $path eq '/etc/iscsi/initiatorname.iscsi';
     if ($path =~ m{^/sys/class/iscsi_session/session(\d+)/targetname$}) { return $self->{sessions}->{$1}->{target} }
+    if ($path =~ m{^/sys/class/iscsi_session/session(\d+)/state$}) { return $self->{sessions}->{$1} ? 'LOGGED_IN' : undef }
     if ($path =~ m{^/sys/class/iscsi_connection/connection(\d+):0/persistent_(address|port)$}) {
         my ($address, $port) = split(m/:/, $self->{sessions}->{$1}->{portal});
         return $2 eq 'port' ? $port : $address;
@@ -152,6 +154,8 @@ sub list_folder {
         @names = ($self->{disks}->{$1}->{name});
     } elsif ($path =~ m{^/sys/block/(dm-\d+)/slaves$}) {
         @names = keys %{ $self->{maps}->{$1}->{slaves} // {} };
+    } elsif ($path =~ m{^/sys/block/(sd\w+)/holders$}) {
+        @names = grep { $self->{maps}->{$_}->{slaves}->{$1} } keys %{ $self->{maps} };
     } else {
         die "a look into $path is not expected\n";
     }
