@@ -9,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use super::tests::{Bench, MIB, pattern, put};
 use super::*;
 use crate::LockMode;
-use crate::file::FileContent;
+use crate::file::{File, FileContent};
 use crate::image::FileDisk;
 use crate::vmdk::DiskFormat;
 
@@ -49,13 +49,24 @@ fn write_parts(
     part: usize,
 ) -> Result<Vec<u8>> {
     let mut disk = volume.create_disk(path, size, DiskFormat::Thin)?;
+    let all = write_patterns(volume, &mut disk, offsets, part)?;
+    volume.close(disk)?;
+    Ok(all)
+}
+
+/// Writes patterns into an open file, each with its offset as the seed.
+fn write_patterns(
+    volume: &mut Volume<FileDisk>,
+    file: &mut File,
+    offsets: &[u64],
+    part: usize,
+) -> Result<Vec<u8>> {
     let mut all = Vec::new();
     for offset in offsets {
         let bytes = pattern(part, *offset);
-        volume.write_at(&mut disk, *offset, &bytes)?;
+        volume.write_at(file, *offset, &bytes)?;
         all.extend(bytes);
     }
-    volume.close(disk)?;
     Ok(all)
 }
 
@@ -90,12 +101,16 @@ fn a_file_over_two_disks_and_beyond_256_gib_is_read() -> Result<()> {
     let mut volume = bench.host(1, Locking::Scsi)?;
     let small = ("first.vmdk", GIB);
     let first = write_parts(&mut volume, small, &[0, GIB / 2], SMALL_PART)?;
+    // A file block each, more than the head has. The first ones are written while it is alone.
+    let offsets: Vec<u64> = (0..600).map(|number| number * 450 * MIB).collect();
+    let (before, after) = offsets.split_at(100);
+    let large = ("second.vmdk", 271 * GIB);
+    let mut written = write_parts(&mut volume, large, before, SMALL_PART)?;
     let second = volume.disk().another("b")?;
     volume.span(second)?;
-    // A file block each, more than the head has.
-    let offsets: Vec<u64> = (0..600).map(|number| number * 450 * MIB).collect();
-    let large = ("second.vmdk", 271 * GIB);
-    let written = write_parts(&mut volume, large, &offsets, SMALL_PART)?;
+    let mut file = volume.open("second-flat.vmdk", LockMode::Exclusive)?;
+    written.extend(write_patterns(&mut volume, &mut file, after, SMALL_PART)?);
+    volume.close(file)?;
     let file = volume.open("second-flat.vmdk", LockMode::Exclusive)?;
     let extents = volume.extents(&file, 0, 271 * GIB)?;
     volume.close(file)?;
