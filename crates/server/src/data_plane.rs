@@ -295,7 +295,7 @@ impl DataPlane {
     fn tell_space_of(&mut self, pool: PoolId, volume: VolumeId) {
         let Some(pool) = self.pools.get(pool) else { return };
         // Nothing is known of the space of a pool that is being opened, and hosts are told nothing of it.
-        if pool.store.health() == Health::Opening {
+        if pool.health() == Health::Opening {
             return;
         }
         let Some(volume) = pool.store.volume(volume) else { return };
@@ -394,17 +394,30 @@ impl DataPlane {
 
     /// A request goes to the engine of its pool, which may have gone while it waited.
     fn submit(&mut self, id: RequestId, volume: VolumeId, request: Request) {
-        let pool = self.pool_for(volume, &request);
-        match pool.and_then(|pool| self.pools.get_mut(pool).ok_or(BlockError::Closed)) {
-            Ok(mut pool) => {
-                self.feed.submitted(id, volume, &request);
-                pool.store.submit(Tag(id.0), volume, request);
-            }
-            Err(error) => {
-                self.dispatch.finished(id);
-                self.exports.completed(id, Err(error));
-            }
+        match self.pool_for(volume, &request) {
+            Ok(pool) => self.submit_to(pool, id, volume, request),
+            Err(error) => self.refuse(id, error),
         }
+    }
+
+    fn submit_to(&mut self, pool: PoolId, id: RequestId, volume: VolumeId, request: Request) {
+        let Some(mut pool) = self.pools.get_mut(pool).filter(|pool| !pool.is_withheld) else {
+            return self.refuse(id, BlockError::Closed);
+        };
+        self.feed.submitted(id, volume, &request);
+        pool.store.submit(Tag(id.0), volume, request);
+    }
+
+    /// Lets hosts use a pool that was opened.
+    pub(crate) fn admit(&mut self, pool: PoolId) {
+        if let Some(mut pool) = self.pools.get_mut(pool) {
+            pool.is_withheld = false;
+        }
+    }
+
+    fn refuse(&mut self, id: RequestId, error: BlockError) {
+        self.dispatch.finished(id);
+        self.exports.completed(id, Err(error));
     }
 
     fn pool_for(&self, volume: VolumeId, request: &Request) -> Result<PoolId, BlockError> {

@@ -615,6 +615,13 @@ impl Management {
         step: PoolStep,
         result: Result<Outcome, Failure>,
     ) -> Result<Progress, Problem> {
+        if step.opens() && result.is_ok() {
+            let pool = step.pool();
+            if self.is_owner_unknown(plane, pool) {
+                return Ok(Progress::Wait(self.wait_for_owner(plane, pool), step));
+            }
+            plane.admit(pool);
+        }
         match step {
             PoolStep::OpenPool { pool, resumed } => {
                 let opened = self.pool_opened(plane, pool, resumed, result)?;
@@ -680,7 +687,7 @@ fn find(
         refused(&ArrayError::NotFound { kind, name })
     };
     let (slot, pool) = plane.pool_named(pool).ok_or_else(not_found)?;
-    if pool.store.health() == Health::Opening {
+    if pool.health() == Health::Opening {
         return Err(is_opening(&pool.name));
     }
     let volume = pool.store.volume_named(name).filter(|volume| !is_hidden(volume));

@@ -13,7 +13,8 @@ use array::{Pool as PoolConfiguration, PoolDevice};
 use block::{BLOCK, DeviceError};
 use device::{Breaking, Counters, Device, Method, OpenError, Presence};
 use store::{
-    DeviceSpec, Failure, IoId, MemberSpec, OpenContext, OpenMode, PoolSpec, Space, Store, Tag,
+    DeviceSpec, Failure, Health, IoId, MemberSpec, OpenContext, OpenMode, PoolSpec, Space, Store,
+    Tag,
 };
 
 use crate::backing::PoolBacking;
@@ -70,6 +71,8 @@ pub(crate) struct Pool {
     pub(crate) seen_members: Vec<SeenMember>,
     /// The device that another owner took, if one has: nothing is written any more.
     pub(crate) fenced: Option<String>,
+    /// Whether it was opened, and nobody has read yet whose array used it last: hosts wait.
+    pub(crate) is_withheld: bool,
     /// Why it could not be resumed, and serves reads instead.
     pub(crate) resume_problem: Option<String>,
     /// Free space of the file systems under its files.
@@ -132,7 +135,8 @@ impl Pool {
         }
         let context = knowledge.context(configuration.uuid);
         let store = Store::open(&slots.specs(), context, store_options(options), tag);
-        Ok(Self { absent, ..Self::new(name, store, slots, options, configuration) })
+        let pool = Self::new(name, store, slots, options, configuration);
+        Ok(Self { absent, is_withheld: true, ..pool })
     }
 
     fn new(
@@ -154,6 +158,7 @@ impl Pool {
             absent: Vec::new(),
             seen_members: Vec::new(),
             fenced: None,
+            is_withheld: false,
             resume_problem: None,
             backing: PoolBacking::default(),
             completions: Vec::new(),
@@ -178,8 +183,17 @@ impl Pool {
         self.device_times = DeviceTimes::default();
         self.joining = false;
         self.absent.clear();
+        self.is_withheld = true;
         if options.mode != OpenMode::ReadOnly {
             self.resume_problem = None;
+        }
+    }
+
+    /// The state of its engine; a pool is being opened until hosts may be let in.
+    pub(crate) fn health(&self) -> Health {
+        match self.store.health() {
+            Health::Ready if self.is_withheld => Health::Opening,
+            health => health,
         }
     }
 

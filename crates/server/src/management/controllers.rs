@@ -37,7 +37,7 @@ impl Management {
         let Some((slot, pool)) = open else {
             return Standing::Closed(self.reopening.trouble(name));
         };
-        match pool.store.health() {
+        match pool.health() {
             _ if self.claims.is_claimed(name, Purpose::Switch) => Standing::Changing,
             Health::Ready if self.knows_records(slot) => Standing::Served,
             Health::ReadOnly { .. } => Standing::Served,
@@ -164,8 +164,8 @@ impl Management {
     /// controller is about to have it.
     fn is_settling(&self, plane: &DataPlane, name: &str) -> bool {
         let Some((slot, pool)) = plane.pool_named(name) else { return false };
-        let is_opening = pool.store.health() == Health::Opening
-            && !self.claims.is_claimed(name, Purpose::Create);
+        let is_opening =
+            pool.health() == Health::Opening && !self.claims.is_claimed(name, Purpose::Create);
         is_opening || self.may_learn(plane, slot) || self.claims.is_claimed(name, Purpose::Switch)
     }
 

@@ -62,7 +62,7 @@ impl Management {
         let served = plane.pool_named(name).map(|(_, pool)| pool);
         let devices = devices(served, configuration);
         let unavailable = self.unavailable.get(name).map(|pool| pool.reason.clone());
-        let (state, reason) = match (served.map(|pool| pool.store.health()), unavailable) {
+        let (state, reason) = match (served.map(|pool| pool.health()), unavailable) {
             (Some(Health::Opening), _) => ("opening", None),
             (_, Some(reason)) => ("unavailable", Some(reason)),
             (Some(Health::Ready), None) => ("ready", None),

@@ -23,7 +23,7 @@ impl Management {
         pool.look_at_fence();
         let unfenced = unfenced(&pool);
         let (name, by) = (pool.name.clone(), pool.fenced.clone());
-        let is_opening = pool.store.health() == Health::Opening;
+        let is_opening = pool.health() == Health::Opening;
         drop(pool);
         for device in unfenced {
             self.tell_unfenced(&name, device);

@@ -74,7 +74,9 @@ impl Job {
             Self::Make { making, .. } => making.origin == Origin::There,
             // A device may hang while it is looked at.
             Self::Look(_) => true,
-            Self::Background(_) | Self::Grow { .. } | Self::Compare(_) => false,
+            // Hosts of a pool wait for it.
+            Self::Compare(_) => true,
+            Self::Background(_) | Self::Grow { .. } => false,
         }
     }
 

@@ -116,7 +116,7 @@ impl Management {
             let place = configured.mirroring.place_of(member.uuid);
             pool.devices.iter().any(|(_, open)| Some(&open.name) == place)
         };
-        if pool.store.health() != Health::Ready || self.closing {
+        if pool.health() != Health::Ready || self.closing {
             return;
         }
         for deed in self.lost_members.deeds(&mirrors, configured, is_there, now) {

@@ -24,7 +24,7 @@ use control::reopening::Trouble;
 use store::{Change, Failure, Health, Outcome, RECORDS};
 
 use super::jobs::Job;
-use super::pools::UnavailablePool;
+use super::pools::{UnavailablePool, pool_unavailable};
 use super::{Management, Progress};
 use crate::data_plane::{DataPlane, Ticket};
 use crate::exports::ExportEvent;
@@ -55,6 +55,8 @@ pub(super) struct PoolRecords {
     /// The last version of the configuration whose changes are answered when pools have their records,
     /// and since when they wait.
     held_back: Option<(u64, Instant)>,
+    /// Openings of pools that go on when it is known whose pool it is.
+    owner_awaited: BTreeMap<PoolId, Ticket>,
     /// Accounts that were lost and taken back from pools, and the versions of their records.
     restored: BTreeMap<RecordKey, u64>,
     pub(super) key: KeptKey,
@@ -126,6 +128,11 @@ enum Doing {
     Free(Blocks),
 }
 
+/// Whether a pool outlives the daemon.
+fn lasts(pool: &array::Pool) -> bool {
+    pool.devices.iter().any(|one| one.device.kind() != DeviceKind::Memory)
+}
+
 /// Whether a volume is in a pool, or in none: what is said of a volume is saved before it is made.
 fn may_hold(plane: &DataPlane, pool: PoolId, id: VolumeId) -> bool {
     let holds = |pool: &crate::pool::Pool| pool.store.volume(id).is_some();
@@ -141,6 +148,7 @@ impl PoolRecords {
             units: VecDeque::new(),
             released: Vec::new(),
             held_back: None,
+            owner_awaited: BTreeMap::new(),
             restored: BTreeMap::new(),
             key,
             machine,
@@ -282,6 +290,7 @@ impl Management {
                 let message = format!("its records cannot be read: {failure}");
                 self.tell_records(plane, pool, Severity::Error, &message);
                 self.refuse_unread(plane, pool, &message);
+                self.let_hosts_in(plane, pool);
             }
             (Doing::Write { key, left, hosts }, result) => {
                 self.record_written(plane, pool, (key, left, hosts), result.err());
@@ -304,7 +313,10 @@ impl Management {
         let gone = self.records.pools.keys().copied();
         let gone: Vec<PoolId> =
             gone.filter(|&id| !plane.pools.get(id).is_some_and(serves)).collect();
-        gone.into_iter().for_each(|pool| self.records.forget(pool));
+        for pool in gone {
+            self.records.forget(pool);
+            self.let_hosts_in(plane, pool);
+        }
         for pool in plane.pools.ids() {
             let is_new = !self.records.pools.contains_key(&pool);
             if is_new && plane.pools.get(pool).is_some_and(serves) && !self.closing {
@@ -350,7 +362,7 @@ impl Management {
     fn begin_records(&mut self, plane: &mut DataPlane, pool: PoolId) {
         let Some(served) = plane.pools.get(pool) else { return };
         let Some(configured) = self.configuration.pools.get(&served.name) else { return };
-        let lasts = configured.devices.iter().any(|one| one.device.kind() != DeviceKind::Memory);
+        let lasts = lasts(configured);
         let has_volumes = served.store.volumes().any(|volume| !is_hidden(volume));
         let has_records = served.store.records().is_some();
         if !lasts {
@@ -377,6 +389,33 @@ impl Management {
                 self.tell_records(plane, pool, Severity::Information, message);
             }
         }
+    }
+
+    /// Whether hosts of a pool that was opened wait until its records are read: another array may have
+    /// used it since.
+    pub(super) fn is_owner_unknown(&self, plane: &DataPlane, pool: PoolId) -> bool {
+        plane.pools.get(pool).is_some_and(|served| {
+            let configured = self.configuration.pools.get(&served.name);
+            served.is_withheld
+                && served.store.health() == Health::Ready
+                && served.store.records().is_some()
+                && configured.is_some_and(lasts)
+        })
+    }
+
+    /// The records of a pool are read anew; what is returned ends when hosts may be let in.
+    pub(super) fn wait_for_owner(&mut self, plane: &mut DataPlane, pool: PoolId) -> Ticket {
+        self.records.forget(pool);
+        let ticket = plane.new_ticket();
+        self.records.owner_awaited.insert(pool, ticket);
+        ticket
+    }
+
+    /// Goes on with the opening of a pool that is this array's, or cannot say whose it is.
+    fn let_hosts_in(&mut self, plane: &mut DataPlane, pool: PoolId) {
+        let Some(ticket) = self.records.owner_awaited.remove(&pool) else { return };
+        plane.admit(pool);
+        self.finished(plane, ticket, Ok(Outcome::Changed));
     }
 
     fn begin_reading(&mut self, plane: &mut DataPlane, pool: PoolId) {
@@ -436,6 +475,7 @@ impl Management {
                     kept.phase = Phase::Without;
                 }
                 self.refuse_unread(plane, pool, &problem.detail);
+                self.let_hosts_in(plane, pool);
                 return Err(problem);
             }
         };
@@ -446,6 +486,7 @@ impl Management {
             self.refuse_foreign(plane, pool, &owner);
             return Ok(Progress::done());
         }
+        self.let_hosts_in(plane, pool);
         let Some(kept) = self.records.pools.get_mut(&pool) else { return Ok(Progress::done()) };
         kept.phase = Phase::Ready;
         kept.slots = loaded.slots;
@@ -497,19 +538,26 @@ impl Management {
 
     /// Another array has used the pool since: its volumes may be others, and hosts may see them there.
     fn refuse_foreign(&mut self, plane: &mut DataPlane, pool: PoolId, owner: &OwnerRecord) {
+        let waiting = self.records.owner_awaited.remove(&pool);
+        let waiting = waiting.and_then(|ticket| self.under_way.remove(&ticket));
         let volumes: Vec<VolumeId> = plane.volumes_of(pool).collect();
         let Some(closed) = self.stop_serving(plane, pool) else { return };
         for volume in volumes {
             plane.exports.tell(&ExportEvent::Removed(volume));
         }
+        self.announce_absent_volumes(plane);
         self.luns_changed = Touched::All;
         let reason = format!(
             "array {} has used it since: forget it here ('gantry pool delete --force') and take it \
              back by 'gantry pool import'",
             owner.target_name
         );
+        let problem = pool_unavailable(&closed.name, &reason);
         let unavailable = UnavailablePool::because(reason);
         self.set_unavailable(&closed.name, unavailable, Trouble::Undecided);
+        if let Some(work) = waiting {
+            self.answer(work.caller, Err(problem));
+        }
         self.in_background(move || drop(closed));
     }
 

@@ -95,7 +95,7 @@ impl Management {
 
     /// Once every pool is open, a mapped volume that none of them holds does not come any more.
     pub(super) fn settle_absent_volumes(&self, plane: &mut DataPlane) {
-        let is_opening = |pool: &Pool| pool.store.health() == Health::Opening;
+        let is_opening = |pool: &Pool| pool.health() == Health::Opening;
         let all_tried = self.unavailable.is_empty() && self.reopening.is_empty();
         if all_tried && !plane.pools.iter().any(|(_, pool)| is_opening(pool)) {
             plane.exports.tell(&ExportEvent::AllPoolsOpen);
@@ -188,7 +188,7 @@ impl Management {
         let (slot, pool) = plane.pool_named(name).ok_or_else(|| {
             pool_unavailable(name, &format!("pool '{name}' is closing: try again"))
         })?;
-        match pool.store.health() {
+        match pool.health() {
             Health::Ready => Ok(slot),
             Health::Opening => Err(is_opening(name)),
             health => {

@@ -52,7 +52,7 @@ impl View for Facts<'_> {
 
     fn serves(&self, pool: PoolId) -> bool {
         let pool = self.plane.pools.get(pool);
-        pool.is_some_and(|pool| pool.store.health() == Health::Ready)
+        pool.is_some_and(|pool| pool.health() == Health::Ready)
     }
 
     fn volume(&self, pool: PoolId, id: VolumeId) -> Option<FoundVolume> {
@@ -85,7 +85,7 @@ impl View for Facts<'_> {
             is_joining: pool.joining,
             is_changing: self.management.works_on(id),
             has_mirrors: pool.mirrors().next().is_some(),
-            is_opening: pool.store.health() == Health::Opening,
+            is_opening: pool.health() == Health::Opening,
         })
     }
 
@@ -435,7 +435,7 @@ impl Management {
     fn all_pools_serve(&self, plane: &DataPlane) -> bool {
         let serves = |name: &String| {
             let pool = plane.pool_named(name);
-            pool.is_some_and(|(_, pool)| pool.store.health() == Health::Ready)
+            pool.is_some_and(|(_, pool)| pool.health() == Health::Ready)
         };
         self.unavailable.is_empty() && self.configuration.pools.keys().all(serves)
     }

@@ -60,7 +60,7 @@ impl Management {
         if self.reopening.is_trying(name) && !request.dry_run {
             return Ok(Progress::Join(name.to_owned()));
         }
-        let found = plane.pool_named(name).map(|(slot, pool)| (slot, pool.store.health()));
+        let found = plane.pool_named(name).map(|(slot, pool)| (slot, pool.health()));
         self.check_resume(plane, name, mode, found.as_ref().map(|(_, health)| health))?;
         if request.dry_run {
             return Ok(Progress::answer(&self.describe_pool(plane, name)?));
@@ -118,7 +118,7 @@ impl Management {
         name: &str,
     ) -> Option<&'a store::JournalLoss> {
         let unavailable = self.unavailable.get(name).and_then(|pool| pool.loss.as_ref());
-        let served = plane.pool_named(name).and_then(|(_, pool)| match pool.store.health() {
+        let served = plane.pool_named(name).and_then(|(_, pool)| match pool.health() {
             Health::ReadOnly { .. } => pool.store.journal_loss(),
             Health::Ready | Health::Opening | Health::Closed => None,
         });

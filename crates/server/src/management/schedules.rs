@@ -28,7 +28,7 @@ impl View for Pools<'_> {
 
     fn serves(&self, pool: &str) -> bool {
         let pool = self.plane.pool_named(pool);
-        pool.is_some_and(|(_, pool)| pool.store.health() == Health::Ready)
+        pool.is_some_and(|(_, pool)| pool.health() == Health::Ready)
     }
 
     fn volume(&self, pool: &str, name: &str) -> Result<VolumeId, Problem> {

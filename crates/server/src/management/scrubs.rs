@@ -47,7 +47,7 @@ impl Management {
     /// that is under way begins anew.
     pub(super) fn scrub_what_is_owed(&mut self, plane: &mut DataPlane, id: PoolId) {
         let Some(pool) = plane.pools.get(id) else { return };
-        if self.closing || pool.store.health() != Health::Ready {
+        if self.closing || pool.health() != Health::Ready {
             return;
         }
         let mirrors: Vec<MirrorStatus> = pool.mirrors().collect();

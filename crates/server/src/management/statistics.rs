@@ -100,7 +100,7 @@ impl Management {
     pub(super) fn readiness(&self, plane: &DataPlane) -> Result<Readiness, Problem> {
         for name in self.configuration.pools.keys() {
             let pool = plane.pool_named(name);
-            let health = pool.map(|(_, pool)| pool.store.health());
+            let health = pool.map(|(_, pool)| pool.health());
             if health != Some(Health::Ready) {
                 let state = health.map_or("unavailable".to_owned(), |health| health.to_string());
                 return Err(unavailable(&format!("pool '{name}' is {state}")));

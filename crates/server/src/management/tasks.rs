@@ -62,7 +62,7 @@ impl Management {
 
     /// Looks which members of a pool are being filled.
     pub(super) fn look_at_resilvers(&mut self, pool: &Pool) {
-        if pool.store.health() != Health::Ready {
+        if pool.health() != Health::Ready {
             return;
         }
         for mirror in pool.mirrors() {

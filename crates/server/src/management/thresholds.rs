@@ -52,7 +52,7 @@ impl Management {
 
     pub(super) fn check_health(&mut self, plane: &DataPlane, slot: PoolId) {
         let Some(pool) = plane.pools.get(slot) else { return };
-        if let Health::ReadOnly { reason } = pool.store.health()
+        if let Health::ReadOnly { reason } = pool.health()
             && !self.told.read_only.contains(&pool.name)
         {
             self.told.read_only.push(pool.name.clone());

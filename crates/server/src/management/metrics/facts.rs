@@ -196,7 +196,7 @@ fn pool_facts(management: &Management, plane: &DataPlane, pool: &Pool) -> PoolFa
     };
     PoolFacts {
         name: pool.name.clone(),
-        is_up: pool.store.health() == Health::Ready,
+        is_up: pool.health() == Health::Ready,
         space: pool.space(),
         statistics: pool.store.statistics(),
         scrub: pool.store.scrub_status(),
