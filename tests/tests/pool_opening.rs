@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use harness::faulty_folder::FaultyFolder;
 use harness::pdu::RawSession;
 use harness::waiting::wait_until;
@@ -112,6 +112,31 @@ fn a_pool_opens_by_itself_when_its_file_appears_and_sessions_go_on() -> Result<(
     assert_eq!((read(&mut host, 0)?, read(&mut host, 1)?), (5, 7));
     assert_eq!(write(&mut host, 0, 8)?, None);
     assert_eq!((told(&array, "is not available")?, told(&array, "is open again")?), (1, 1));
+    Ok(())
+}
+
+/// What was read of a pool decides whose it is, so hosts wait until then, also those that are there.
+#[test]
+fn hosts_are_never_let_into_a_pool_that_another_array_has_used_since() -> Result<()> {
+    let (mut array, p, _) = two_pools()?;
+    let kept = away(&p)?;
+    let mut other = Array::start()?;
+    let file = kept.to_str().context("a printable path")?;
+    other.gantry(&["pool", "import", file, "--force", "--keep-target-name"])?;
+    ensure!(other.stop()?.success());
+    array.restart()?;
+    let mut host = log_in(&array)?;
+    wait_for_reason(&array, "p", "does not exist")?;
+    std::fs::rename(&kept, &p)?;
+    thread::scope(|scope| -> Result<()> {
+        let refused = scope.spawn(|| wait_for_reason(&array, "p", "has used it since"));
+        while !refused.is_finished() {
+            assert_eq!(write(&mut host, 0, 9)?, BECOMING_READY);
+        }
+        refused.join().expect("it does not panic")
+    })?;
+    assert_eq!(write(&mut host, 0, 9)?, BECOMING_READY);
+    assert_eq!(read(&mut host, 1)?, 6);
     Ok(())
 }
 

@@ -14,6 +14,9 @@ pub struct Modes {
     pub task_aborted_status: bool,
     /// When resources that are still available are told to be few.
     pub available_threshold: Threshold,
+    /// Whether an initiator set that; until then it follows what the administrator wants.
+    #[serde(skip)]
+    pub is_available_threshold_set: bool,
     /// When resources that are used are told to be many.
     pub used_threshold: Threshold,
 }
@@ -35,6 +38,7 @@ impl Default for Modes {
             software_write_protect: false,
             task_aborted_status: true,
             available_threshold: Threshold::default(),
+            is_available_threshold_set: false,
             used_threshold: Threshold::default(),
         }
     }

@@ -243,8 +243,7 @@ impl LogicalUnit {
     pub(crate) fn set_default_threshold(&mut self, available_bytes: Option<u64>) {
         let count = threshold_sets(available_bytes.unwrap_or(0), self.spec.block_length);
         let threshold = Threshold { enabled: available_bytes.is_some(), count };
-        let is_default = self.modes.available_threshold == self.default_modes.available_threshold;
-        if is_default && self.saved_modes.is_none() {
+        if !self.modes.is_available_threshold_set && self.saved_modes.is_none() {
             self.modes.available_threshold = threshold;
         }
         self.default_modes.available_threshold = threshold;

@@ -231,6 +231,7 @@ fn parse_provisioning(page: &[u8], modes: Modes) -> Modes {
     };
     Modes {
         available_threshold: threshold(AVAILABLE.1),
+        is_available_threshold_set: true,
         used_threshold: threshold(USED.1),
         ..modes
     }

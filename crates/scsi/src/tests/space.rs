@@ -75,3 +75,14 @@ fn an_initiator_sets_its_own_thresholds() {
     let default = world.good(0, &[0x1a, 8, 0x80 | 0x1c, 2, 255, 0], &[])[4..].to_vec();
     assert_eq!(default[16..24], [0x80, 1, 0, 0, 0, 0, 0, 200]);
 }
+
+/// Also one that is what the administrator wanted at that moment.
+#[test]
+fn a_threshold_that_an_initiator_set_stays() {
+    let mut world = World::new();
+    world.target.set_default_threshold(ONE, Some(100 << 12));
+    let page_bytes = page(&mut world);
+    select(&mut world, &page_bytes);
+    world.target.set_default_threshold(ONE, Some(200 << 12));
+    assert_eq!(page(&mut world), page_bytes);
+}
