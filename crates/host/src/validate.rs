@@ -44,6 +44,10 @@ pub struct Order {
     pub power_cut: Option<String>,
     /// A command that turns EXTENDED COPY and WRITE SAME off or on in the array, as SWITCH says.
     pub array_switch: Option<String>,
+    /// A command that ends the controller with the portal that PORTAL names.
+    pub lose_controller: Option<String>,
+    /// A command that starts it again.
+    pub return_controller: Option<String>,
     /// Ids of cases, 'honesty', 'locks'; all when empty.
     pub only: Vec<String>,
     /// Sizes.
@@ -74,6 +78,10 @@ pub struct Context {
     pub power_cut: Option<String>,
     /// The command of M3.
     pub array_switch: Option<String>,
+    /// The commands of C1.
+    pub lose_controller: Option<String>,
+    /// The second one.
+    pub return_controller: Option<String>,
     /// Sizes.
     pub scale: Scale,
 }
@@ -121,9 +129,16 @@ pub fn run(order: &Order) -> Result<Report> {
         [Some(&bench), small.as_ref()].into_iter().flatten().try_for_each(Bench::refuse_used)?;
     }
     store.begin()?;
-    let (grow, power_cut) = (order.grow.clone(), order.power_cut.clone());
-    let array_switch = order.array_switch.clone();
-    let context = Context { bench, small, grow, power_cut, array_switch, scale: order.scale };
+    let context = Context {
+        bench,
+        small,
+        grow: order.grow.clone(),
+        power_cut: order.power_cut.clone(),
+        array_switch: order.array_switch.clone(),
+        lose_controller: order.lose_controller.clone(),
+        return_controller: order.return_controller.clone(),
+        scale: order.scale,
+    };
     let wanted: Vec<&Spec> = specs.iter().filter(|spec| is_wanted(order, spec.id)).collect();
     let promises = if is_wanted(order, "honesty") { honesty::count() } else { 0 };
     let parts = promises + usize::from(is_wanted(order, "locks"));

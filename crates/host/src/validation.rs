@@ -47,10 +47,17 @@ pub(crate) struct ValidateArguments {
     /// SWITCH says, for M3.
     #[arg(long, value_name = "COMMAND")]
     array_switch: Option<String>,
+    /// A command that ends the controller whose portal (HOST:PORT) the variable PORTAL has, for C1;
+    /// the LUN's paths through the others are given by --url2.
+    #[arg(long, value_name = "COMMAND")]
+    lose_controller: Option<String>,
+    /// A command that starts that controller again.
+    #[arg(long, value_name = "COMMAND", requires = "lose_controller")]
+    return_controller: Option<String>,
     /// End with an error also if a target was missed, or a promise broken or not answered.
     #[arg(long)]
     strict: bool,
-    /// Only these: Q1 to M3, honesty, locks.
+    /// Only these: Q1 to M3, C1, honesty, locks.
     #[arg(long, value_delimiter = ',')]
     case: Vec<String>,
     /// The documents' sizes.
@@ -117,6 +124,8 @@ fn validate_it(arguments: &ValidateArguments, as_json: bool) -> Result<()> {
         grow: arguments.grow.clone(),
         power_cut: arguments.power_cut.clone(),
         array_switch: arguments.array_switch.clone(),
+        lose_controller: arguments.lose_controller.clone(),
+        return_controller: arguments.return_controller.clone(),
         only: arguments.case.clone(),
         scale: if arguments.full { Scale::Full } else { arguments.scale },
         rounds: arguments.rounds,

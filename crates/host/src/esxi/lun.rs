@@ -1,6 +1,7 @@
 //! A LUN as a host uses it: several paths with round robin and failover, the VAAI status of each
 //! primitive, counters.
 
+mod alua;
 mod disk;
 #[cfg(test)]
 pub(crate) mod fake;
@@ -16,6 +17,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+pub(crate) use alua::parse_groups;
+pub use alua::{AccessState, PathState};
 pub(crate) use disk::disk_error;
 pub use identity::{Identity, decode_copy_limits};
 
@@ -26,6 +29,7 @@ use crate::esxi::vaai::Vaai;
 use crate::initiator::cdb::{self, Cdb};
 use crate::initiator::session::{Data, Finished, HeaderDigest, Session, SessionError, TimerCounts};
 use crate::initiator::times::times;
+use alua::{ACCESS_STATE_CHANGED, not_served};
 use outage::{Outage, is_permanent_loss};
 use pace::Pace;
 
@@ -102,6 +106,8 @@ struct Path {
     wire_seen: u64,
     /// The LUN said here that it is gone for good (PDL).
     is_lost: bool,
+    /// How the LUN is served here, as it was told last.
+    access: AccessState,
     /// Aborts and resets of the session that were counted.
     counted: TimerCounts,
 }
@@ -163,6 +169,10 @@ pub struct Lun {
     stale_reservation: Option<Instant>,
     /// It said that its INQUIRY data changed, and was not looked at since.
     has_news: bool,
+    /// It said that it is served on other paths now, and was not looked at since.
+    has_access_news: bool,
+    /// When the paths on which it is not served were asked last.
+    access_seen: Option<Instant>,
     /// Commands sent again without knowing what became of them.
     repeats: u64,
     pace: Pace,
@@ -204,7 +214,8 @@ impl Lun {
             };
             let (url, counted) = (url.clone(), TimerCounts::default());
             let (wire_bytes, wire_seen, is_lost) = (0, 0, false);
-            paths.push(Path { url, session, wire_bytes, wire_seen, is_lost, counted });
+            let access = AccessState::ActiveOptimized;
+            paths.push(Path { url, session, wire_bytes, wire_seen, is_lost, access, counted });
         }
         let first = paths.iter_mut().find_map(|path| path.session.as_mut()).ok_or(failure)?;
         let identity = Identity::ask(first)?;
@@ -214,7 +225,7 @@ impl Lun {
         }
         let settings = settings.for_device(&identity.vendor, &identity.product);
         let current = paths.iter().position(|path| path.session.is_some()).unwrap_or(0);
-        Ok(Self {
+        let mut lun = Self {
             paths,
             initiator: initiator.to_owned(),
             current,
@@ -226,6 +237,8 @@ impl Lun {
             outage: Outage::default(),
             stale_reservation: None,
             has_news: false,
+            has_access_news: false,
+            access_seen: None,
             repeats: 0,
             pace: Pace::START,
             started: Instant::now(),
@@ -236,12 +249,14 @@ impl Lun {
             counters: Counters::default(),
             settings,
             trace: None,
-        })
+        };
+        lun.begin_where_it_is_served()?;
+        Ok(lun)
     }
 
-    /// The paths: address, and whether it is active.
-    pub fn paths(&self) -> impl Iterator<Item = (&str, bool)> {
-        self.paths.iter().map(|path| (path.url.as_str(), path.session.is_some()))
+    /// The paths: address, and what it is good for.
+    pub fn paths(&self) -> impl Iterator<Item = (&str, PathState)> {
+        self.paths.iter().map(|path| (path.url.as_str(), path.state()))
     }
 
     /// Commands whose ends were not taken yet: under way, waiting for a path, or ended while another
@@ -258,7 +273,7 @@ impl Lun {
         }
         for step in 0..count {
             let path = (self.current + step) % count;
-            if self.paths[path].session.is_some() {
+            if self.is_preferred(path) {
                 (self.current, self.used) = (path, self.used + 1);
                 return Some(path);
             }
@@ -294,6 +309,9 @@ impl Lun {
     /// being answered is met by the next command.
     fn look_again(&mut self) {
         if !self.has_news || self.in_flight() > 0 {
+            return;
+        }
+        if !self.paths[self.current].is_usable() {
             return;
         }
         let Some(session) = self.paths[self.current].session.as_mut() else { return };
@@ -405,6 +423,11 @@ impl Lun {
             self.again(flight, data);
             return None;
         }
+        let access = not_served(&finished.result);
+        if access.is_some_and(|access| self.leave(flight.path, access)) {
+            self.again(flight, data);
+            return None;
+        }
         if self.is_to_be_repeated(&finished.result, &mut flight) {
             self.again(flight, data);
             return None;
@@ -483,6 +506,7 @@ impl Lun {
             self.vaai.forget_refusals();
             self.has_news = true;
         }
+        self.has_access_news |= (*key, *ascq) == (6, ACCESS_STATE_CHANGED);
         let reserved = *status == RESERVATION_CONFLICT && flight.kind != Kind::Reserve;
         if reserved && flight.conflicts < CONFLICT_ATTEMPTS_MAX {
             self.counters.cons += 1;
@@ -490,9 +514,11 @@ impl Lun {
             flight.conflicts += 1;
             return true;
         }
-        // 02h/04h/01h and 02h/04h/14h: in the process of becoming ready, or of getting space.
+        // 02h/04h/01h and 02h/04h/14h: in the process of becoming ready, or of getting space. Where
+        // there is no other way to go, another controller's turn is waited for, too.
         let busy = matches!(*status, BUSY | TASK_SET_FULL)
-            || (*key == 2 && matches!(*ascq, 0x0401 | 0x0414));
+            || (*key == 2 && matches!(*ascq, 0x0401 | 0x0414))
+            || not_served(result).is_some();
         if busy {
             std::thread::sleep(Duration::from_millis(5));
             return flight.submitted.elapsed() < times().busy;

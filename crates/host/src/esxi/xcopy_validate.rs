@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::esxi::counters::Counters;
 use crate::esxi::esxcli::array_type;
-use crate::esxi::lun::Lun;
+use crate::esxi::lun::{Lun, PathState};
 use crate::esxi::state::Host;
 use crate::esxi::{doctor, topology};
 use checks::DeviceFacts;
@@ -166,14 +166,16 @@ fn examine_device(host: &mut Host, datastore: String, device: String) -> Result<
 
 fn facts(host: &Host, lun: &Lun, counters: Counters) -> DeviceFacts {
     let names = topology::paths(&host.record);
-    let dead = lun.paths().filter(|(_, is_active)| !is_active).map(|(url, _)| url);
+    let in_state = |state| lun.paths().filter(move |(_, found)| *found == state);
+    let dead = in_state(PathState::Dead).map(|(url, _)| url);
     let runtime = |url: &str| names.iter().find(|name| name.url == url).map(|name| name.runtime());
     DeviceFacts {
         vendor: lun.identity.vendor.clone(),
         model: lun.identity.product.clone(),
         clone: lun.vaai.clone,
         paths: lun.paths().count(),
-        active: lun.paths().filter(|(_, is_active)| *is_active).count(),
+        active: in_state(PathState::Active).count(),
+        standby: in_state(PathState::Standby).count(),
         dead_names: dead.filter_map(runtime).collect(),
         counters,
     }

@@ -11,10 +11,11 @@ use vmfs::{Disk, Mount, Uuid, Volume};
 use super::model::{Array, LunWords};
 use super::space;
 use crate::esxi::datastore::{Datastore, locking, try_ats};
-use crate::esxi::lun::Lun;
+use crate::esxi::lun::{Identity, Lun};
 use crate::esxi::settings::Settings;
 use crate::esxi::state::new_uuid;
 use crate::esxi::vaai::Status;
+use crate::initiator::session::{HeaderDigest, Session};
 
 /// Datastores of ours are named so, and may be overwritten.
 pub const LABEL: &str = "gantry-validate";
@@ -70,16 +71,19 @@ impl Bench {
     pub fn connect(urls: &[String]) -> Result<Self> {
         let iqn = format!("iqn.1998-01.com.vmware:validate-{:08x}", std::process::id());
         let mut bench = Self { units: Vec::new(), iqn, hosts: BTreeMap::new() };
+        let mut named: Vec<(String, Vec<String>)> = Vec::new();
         for url in urls {
-            let lun = Lun::connect(std::slice::from_ref(url), &bench.iqn, &Settings::default())?;
-            let name = lun.identity.name();
-            match bench.units.iter_mut().find(|unit| unit.words.name == name) {
-                Some(unit) => unit.urls.push(url.clone()),
-                None => bench.units.push(Unit::of(url, &lun)),
+            // A standby path tells the name, and need not tell more.
+            let mut session = Session::connect(url, &bench.iqn, HeaderDigest::None)?;
+            let name = Identity::ask(&mut session)?.name();
+            match named.iter_mut().find(|(known, _)| *known == name) {
+                Some((_, paths)) => paths.push(url.clone()),
+                None => named.push((name, vec![url.clone()])),
             }
         }
-        for unit in &mut bench.units {
-            unit.words.paths = unit.urls.iter().map(|url| without_account(url)).collect();
+        for (_, urls) in named {
+            let lun = Lun::connect(&urls, &bench.iqn, &Settings::default())?;
+            bench.units.push(Unit::of(urls, &lun));
         }
         for host in ["esx1", "esx2"] {
             bench.hosts.insert(host.to_owned(), new_uuid()?);
@@ -241,16 +245,16 @@ impl Bench {
 }
 
 impl Unit {
-    fn of(url: &str, lun: &Lun) -> Self {
+    fn of(urls: Vec<String>, lun: &Lun) -> Self {
         let identity = &lun.identity;
         let words = LunWords {
             name: identity.name(),
             size_bytes: identity.size_bytes,
-            paths: Vec::new(),
+            paths: urls.iter().map(|url| without_account(url)).collect(),
             advertised: advertised(lun),
         };
         Self {
-            urls: vec![url.to_owned()],
+            urls,
             words,
             product: format!("{} {} {}", identity.vendor, identity.product, identity.revision),
             thin: identity.thin,

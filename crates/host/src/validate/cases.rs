@@ -1,5 +1,6 @@
 //! The published cases: what each document did and published, and how it is done here.
 
+mod controllers;
 mod copying;
 mod full;
 mod locking;
@@ -121,7 +122,7 @@ pub fn size(bytes: u64) -> String {
 
 /// A published case.
 pub struct Spec {
-    /// Q1 … M3.
+    /// Q1 … M3, C1.
     pub id: &'static str,
     /// What it is about.
     pub title: &'static str,
@@ -166,9 +167,10 @@ fn no_targets(_: &Context, _: &[Variant]) -> Vec<Target> {
     Vec::new()
 }
 
-/// The order of the documents.
-pub(super) const ORDER: [&str; 15] =
-    ["Q1", "Q2", "Q3", "Q4", "E1", "N1", "I1", "I2", "I3", "I4", "I5", "I6", "M1", "M2", "M3"];
+/// The order of the documents, and then ours.
+pub(super) const ORDER: [&str; 16] = [
+    "Q1", "Q2", "Q3", "Q4", "E1", "N1", "I1", "I2", "I3", "I4", "I5", "I6", "M1", "M2", "M3", "C1",
+];
 
 /// All cases, in the order of the documents.
 pub fn all() -> Vec<Spec> {
@@ -179,6 +181,7 @@ pub fn all() -> Vec<Spec> {
         full::cases(),
         locking::cases(),
         switches::cases(),
+        controllers::cases(),
     ];
     let mut cases: Vec<Spec> = groups.into_iter().flatten().collect();
     cases.sort_by_key(|spec| ORDER.iter().position(|id| *id == spec.id));

@@ -7,6 +7,8 @@ fn order(only: &[&str], rounds: u32) -> Order {
         grow: None,
         power_cut: None,
         array_switch: None,
+        lose_controller: None,
+        return_controller: None,
         only: only.iter().map(|id| (*id).to_owned()).collect(),
         scale: Scale::Tiny,
         rounds,

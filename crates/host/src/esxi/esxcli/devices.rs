@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::output::{Layout, Output, Records, Value};
 use super::words::Options;
-use crate::esxi::lun::Lun;
+use crate::esxi::lun::{Lun, PathState, parse_groups};
 use crate::esxi::state::{Device, Host};
 use crate::esxi::topology::{self, PathName};
 
@@ -233,11 +233,11 @@ pub(super) fn capacity_list(host: &mut Host, options: &Options) -> Result<Output
     }))
 }
 
-/// The paths of a device by name, and whether each is active.
-pub(crate) fn paths_of(names: &[PathName], lun: &Lun) -> Vec<(PathName, bool)> {
-    let named = |(url, is_active): (&str, bool)| {
+/// The paths of a device by name, and what each is good for.
+pub(crate) fn paths_of(names: &[PathName], lun: &Lun) -> Vec<(PathName, PathState)> {
+    let named = |(url, state): (&str, PathState)| {
         let name = names.iter().find(|name| name.url == url)?;
-        Some((name.clone(), is_active))
+        Some((name.clone(), state))
     };
     lun.paths().filter_map(named).collect()
 }
@@ -246,10 +246,10 @@ pub(super) fn path_list(host: &mut Host, options: &Options) -> Result<Output> {
     let names = topology::paths(&host.record);
     let wanted = options.get("path");
     let found = for_devices(host, options, &mut |device, _, lun| {
-        let row = |(path, is_active): (PathName, bool)| {
+        let row = |(path, state): (PathName, PathState)| {
             let uid = path.uid(host, device);
             let is_wanted = wanted.is_none_or(|name| name == uid || name == path.runtime());
-            is_wanted.then(|| path_values(host, (device, lun), &path, &uid, is_active))
+            is_wanted.then(|| path_values(host, (device, lun), &path, &uid, state))
         };
         paths_of(&names, lun).into_iter().filter_map(row).collect::<Vec<_>>()
     })?;
@@ -281,7 +281,7 @@ fn path_values(
     (device, lun): (&str, &Lun),
     path: &PathName,
     uid: &str,
-    is_active: bool,
+    state: PathState,
 ) -> (String, Vec<Value>) {
     let iqn = host.record.iqn.as_str();
     let details =
@@ -296,7 +296,7 @@ fn path_values(
         (path.number as u64).into(),
         path.lun.into(),
         "NMP".into(),
-        if is_active { "active" } else { "dead" }.into(),
+        state.word().into(),
         "iscsi".into(),
         iqn.into(),
         path.target_identifier().into(),
@@ -305,30 +305,6 @@ fn path_values(
         Value::Number(131_072),
     ];
     (uid.to_owned(), values)
-}
-
-/// States of target port groups, as ESXi abbreviates those of SPC-4 6.37.
-fn state_word(state: u8) -> &'static str {
-    match state & 0x0f {
-        0 => "AO",
-        1 => "ANO",
-        2 => "STBY",
-        3 => "UNAVAIL",
-        _ => "TRANSITIONING",
-    }
-}
-
-/// The groups in REPORT TARGET PORT GROUPS data: number, state.
-fn parse_groups(answer: &[u8]) -> Vec<(u16, &'static str)> {
-    let mut groups = Vec::new();
-    let mut rest = answer.get(4..).unwrap_or_default();
-    let length = answer.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes) as usize);
-    rest = &rest[..length.min(rest.len())];
-    while let Some(head) = rest.first_chunk::<8>() {
-        groups.push((u16::from_be_bytes([head[2], head[3]]), state_word(head[0])));
-        rest = rest.get(8 + usize::from(head[7]) * 4..).unwrap_or_default();
-    }
-    groups
 }
 
 /// How the array is handled: its type, and what that says of the device.
@@ -344,8 +320,10 @@ pub(crate) fn array_type(lun: &mut Lun) -> (&'static str, String) {
         on(2)
     );
     let groups = lun.target_port_groups().map(|answer| parse_groups(&answer)).unwrap_or_default();
-    let groups: String =
-        groups.iter().map(|(id, state)| format!("{{TPG_id={id},TPG_state={state}}}")).collect();
+    let groups: String = groups
+        .iter()
+        .map(|(id, state)| format!("{{TPG_id={id},TPG_state={}}}", state.word()))
+        .collect();
     ("VMW_SATP_ALUA", format!("{{{support} {groups}}}"))
 }
 
@@ -359,7 +337,8 @@ pub(super) fn nmp_list(host: &mut Host, options: &Options) -> Result<Output> {
             "{{policy={policy},iops={iops},bytes=10485760,useANO=0; lastPathIndex=0: \
              NumIOsPending=0,numBytesPending=0}}"
         );
-        let active = paths_of(&names, lun).into_iter().filter(|(_, is_active)| *is_active);
+        let active = paths_of(&names, lun).into_iter();
+        let active = active.filter(|(_, state)| *state == PathState::Active);
         let working = active.map(|(path, _)| path.runtime()).collect();
         let values = vec![
             display_name(name, lun).into(),
@@ -416,19 +395,4 @@ pub(super) fn round_robin_set(host: &mut Host, options: &Options) -> Result<Outp
         Ok(())
     })?;
     Ok(Output::Nothing)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_groups;
-
-    #[test]
-    fn groups_are_read_within_what_came() {
-        let mut answer = vec![0, 0, 0, 24, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 1];
-        answer.extend([2, 0, 1, 0, 0, 0, 0, 0]);
-        answer.extend([3, 0, 0, 9]);
-        assert_eq!(parse_groups(&answer), [(1, "AO"), (256, "STBY")]);
-        assert!(parse_groups(&[0, 0, 1]).is_empty() && parse_groups(&[]).is_empty());
-        assert_eq!(parse_groups(&[255, 255, 255, 255, 1, 0, 0, 7, 0, 0, 0, 255]), [(7, "ANO")]);
-    }
 }

@@ -1,4 +1,4 @@
-//! All paths down (APD) and permanent device loss (PDL). Without a path commands wait, for as long as
+//! All paths down (APD) and permanent device loss (PDL). Without a path on which it is served commands wait, for as long as
 //! Misc.APDTimeout says, while paths are tried again; then they fail at once until one is back. A
 //! device is lost for good only if it says so, by its sense codes, on every path.
 
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use vmfs::disk::Guard;
 
-use super::{Done, Flight, Loss, Lun};
+use super::{AccessState, Done, Flight, Loss, Lun, Path};
 use crate::initiator::cdb;
 use crate::initiator::session::{Data, HeaderDigest, Session, SessionError};
 use crate::initiator::times::times;
@@ -95,7 +95,7 @@ impl Lun {
 
     /// The last path may have gone. A device that is lost for good is waited for by nobody.
     pub(super) fn note_outage(&mut self) {
-        let has_path = self.paths.iter().any(|path| path.session.is_some());
+        let has_path = self.paths.iter().any(Path::is_usable);
         if has_path || self.is_down() || self.paths.iter().all(|path| path.is_lost) {
             return;
         }
@@ -146,17 +146,22 @@ impl Lun {
     /// While there is no path: tries them again when it is time to, sends what waited, or lets it
     /// fail.
     pub(super) fn look_for_paths(&mut self) {
+        self.look_at_waiting();
         if !self.is_down() {
             return;
         }
-        let due = self.outage.tried.is_none_or(|tried| tried.elapsed() >= times().reconnect);
+        if self.paths.iter().any(Path::is_usable) {
+            return self.go_on();
+        }
+        let pause = self.reconnect_pause();
+        let due = self.outage.tried.is_none_or(|tried| tried.elapsed() >= pause);
         if due && !self.paths.iter().all(|path| path.is_lost) {
             for path in 0..self.paths.len() {
                 self.connect_path(path);
             }
             self.outage.tried = Some(Instant::now());
         }
-        if self.paths.iter().any(|path| path.session.is_some()) {
+        if self.paths.iter().any(Path::is_usable) {
             self.go_on();
         } else if let Some(error) = self.verdict() {
             self.give_up(&error);
@@ -175,6 +180,10 @@ impl Lun {
         match Session::connect(&path.url, &self.initiator, HeaderDigest::None) {
             Ok(session) if session.naa == self.identity.naa => {
                 (path.session, path.is_lost) = (Some(session), false);
+                path.access = AccessState::ActiveOptimized;
+                if self.identity.tpgs != 0 {
+                    self.look_at_access_on(number);
+                }
             }
             // Another LUN has this address now.
             Ok(_) => {}
@@ -219,8 +228,10 @@ impl Lun {
         if let Some(head) = &guard.disk {
             return self.guard_holds_on(head, &guard);
         }
-        let path = self.paths.iter_mut().find_map(|path| path.session.as_mut());
-        let Some(session) = path else { return Held::Yes };
+        let usable = self.paths.iter_mut().filter(|path| path.is_usable());
+        let Some(session) = usable.filter_map(|path| path.session.as_mut()).next() else {
+            return Held::Yes;
+        };
         let read = cdb::read(guard.offset / 512, 1);
         match session.command(read, Data::In(vec![0; 512])) {
             Ok(found) if !guard.holds(&found) => Held::No,

@@ -92,7 +92,7 @@ fn a_silent_session_is_found_by_its_nop_out_and_another_path_is_used() {
     assert!((least..most).contains(&begun.elapsed()), "{:?}", begun.elapsed());
     assert_eq!((lun.counters.failovers, lun.counters.outages), (1, 0));
     // It was given up, whether or not it was tried again since.
-    let is_active = lun.paths().next().is_some_and(|(_, active)| active);
+    let is_active = lun.paths().next().is_some_and(|(_, state)| state == PathState::Active);
     assert!(!is_active || seen(&silent).logins > 1);
 }
 
@@ -294,4 +294,87 @@ fn on_a_slow_wire_few_commands_with_data_are_outstanding() {
         .is_ok()
     );
     assert_eq!(lun.counters.writes, 64);
+}
+
+/// ASYMMETRIC ACCESS STATE codes of two controllers, of which each port tells both.
+type States = Arc<[AtomicU32; 2]>;
+
+const OPTIMIZED: u32 = 0;
+const STANDBY: u32 = 2;
+
+/// A port of one of two controllers; one that is in standby refuses what is for the medium. Writes are
+/// counted.
+fn port(own: usize, states: &States, writes: &Arc<AtomicU32>) -> Fake {
+    let (states, writes) = (Arc::clone(states), Arc::clone(writes));
+    Fake::start(move |cdb| {
+        let state = states[own].load(Ordering::SeqCst);
+        match (cdb[0], cdb[1], cdb[2]) {
+            (0x12, 0, _) => Some(Reply::Good([&[0, 0, 6, 2, 91, 0x10][..], &[b' '; 90]].concat())),
+            (0x12, 1, 0x83) => {
+                let name = [&[1, 3, 0, 16, 0x60][..], &[7; 15]].concat();
+                let group = [0x51, 0x95, 0, 4, 0, 0, 0, own as u8 + 1];
+                Some(Reply::Good([&[0, 0x83, 0, 28][..], &name, &group].concat()))
+            }
+            (0xa3, 0x0a, _) => {
+                let of = |at: usize| {
+                    let state = states[at].load(Ordering::SeqCst) as u8;
+                    [state, 0x0f, 0, at as u8 + 1, 0, 2, 0, 1, 0, 0, 0, at as u8 + 1]
+                };
+                Some(Reply::Good([&[0, 0, 0, 24][..], &of(0), &of(1)].concat()))
+            }
+            (WRITE | 0x88, ..) if state != OPTIMIZED => Some(Reply::Status(2, [2, 4, 0x0b])),
+            (WRITE, ..) => {
+                writes.fetch_add(1, Ordering::SeqCst);
+                None
+            }
+            _ => None,
+        }
+    })
+}
+
+fn states(of: [u32; 2]) -> States {
+    Arc::new(of.map(AtomicU32::new))
+}
+
+#[test]
+fn nothing_is_sent_to_a_controller_that_does_not_serve_the_lun() {
+    let (states, writes) = (states([STANDBY, OPTIMIZED]), Arc::new(AtomicU32::new(0)));
+    let ports = [0, 1].map(|own| port(own, &states, &writes));
+    let mut lun = connect(&[&ports[0], &ports[1]]);
+    lun.settings.round_robin_iops = 1;
+    for _ in 0..8 {
+        assert_eq!(lun.write(0, &[7; 512]), Ok(()));
+    }
+    let found: Vec<_> = lun.paths().map(|(_, state)| state).collect();
+    assert_eq!(found, [PathState::Standby, PathState::Active]);
+    assert_eq!((writes.load(Ordering::SeqCst), lun.counters.failovers), (8, 0));
+}
+
+/// The one that served becomes standby before the other one serves: commands wait for that.
+#[test]
+fn commands_go_where_the_lun_is_served_now_and_wait_while_it_is_nowhere() {
+    let (states, writes) = (states([OPTIMIZED, STANDBY]), Arc::new(AtomicU32::new(0)));
+    let ports = [0, 1].map(|own| port(own, &states, &writes));
+    let mut lun = connect(&[&ports[0], &ports[1]]);
+    assert_eq!(lun.write(0, &[7; 512]), Ok(()));
+    states[0].store(STANDBY, Ordering::SeqCst);
+    let later = Arc::clone(&states);
+    let switch = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(300));
+        later[1].store(OPTIMIZED, Ordering::SeqCst);
+    });
+    let begun = Instant::now();
+    assert_eq!(lun.write(0, &[7; 512]), Ok(()));
+    assert!(begun.elapsed() >= Duration::from_millis(200), "{:?}", begun.elapsed());
+    switch.join().expect("it does not panic");
+    assert_eq!((lun.counters.outages, writes.load(Ordering::SeqCst)), (1, 2));
+}
+
+/// A LUN without another way waits in place.
+#[test]
+fn on_its_only_path_a_lun_that_changes_controllers_is_asked_again() {
+    let replies = vec![Reply::Status(2, [2, 4, 0x0a]), Reply::Status(2, [2, 4, 0x0b])];
+    let mut lun = connect(&[&Fake::start(in_turn(WRITE, replies))]);
+    assert_eq!(lun.write(0, &[7; 512]), Ok(()));
+    assert_eq!(lun.counters.outages, 0);
 }

@@ -17,10 +17,11 @@ pub(super) struct DeviceFacts {
     pub(super) model: String,
     /// What is believed of EXTENDED COPY.
     pub(super) clone: Status,
-    /// All paths, and those that work.
+    /// All paths, those that work, and those to controllers that do not serve it.
     pub(super) paths: usize,
     pub(super) active: usize,
-    /// Runtime names of those that do not.
+    pub(super) standby: usize,
+    /// Runtime names of the rest.
     pub(super) dead_names: Vec<String>,
     /// What was done on the device.
     pub(super) counters: Counters,
@@ -136,9 +137,9 @@ fn claim_rule(facts: &DeviceFacts, settings: &Settings) -> Line {
 }
 
 fn paths(facts: &DeviceFacts) -> Line {
-    let DeviceFacts { paths, active, dead_names, .. } = facts;
-    let dead = paths - active;
-    let counts = format!("{paths} paths ({active} active, 0 standby, {dead} dead)");
+    let DeviceFacts { paths, active, standby, dead_names, .. } = facts;
+    let dead = paths - active - standby;
+    let counts = format!("{paths} paths ({active} active, {standby} standby, {dead} dead)");
     match (*paths, *active) {
         (0, _) => line(Level::Warn, "Path health: no path data available"),
         (_, 0) => line(Level::Fail, format!("Path health: {counts} -- device unreachable")),
@@ -187,7 +188,7 @@ mod tests {
         let (vendor, model) = ("GANTRY".to_owned(), "DISK".to_owned());
         let (clone, dead_names) = (Status::Supported, Vec::new());
         let counters = Counters { clone_wr: 255, ..Counters::default() };
-        DeviceFacts { vendor, model, clone, paths: 2, active: 2, dead_names, counters }
+        DeviceFacts { vendor, model, clone, paths: 2, active: 2, standby: 0, dead_names, counters }
     }
 
     #[test]

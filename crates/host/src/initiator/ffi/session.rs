@@ -315,7 +315,18 @@ impl Session {
     }
 
     fn look(&mut self) -> Result<(), SessionError> {
-        let capacity = self.command(cdb::read_capacity(), Data::In(vec![0; 32]))?;
+        match self.command(cdb::read_capacity(), Data::In(vec![0; 32])) {
+            Ok(capacity) => self.take_capacity(&capacity)?,
+            // Another controller's to tell.
+            Err(SessionError::Command { key: 2, ascq: 0x040a..=0x040c, .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let page = self.command(cdb::inquiry_device_identification(), Data::In(vec![0; 255]))?;
+        self.naa = cdb::find_naa(&page);
+        Ok(())
+    }
+
+    fn take_capacity(&mut self, capacity: &[u8]) -> Result<(), SessionError> {
         let (last, block) = capacity.split_at(8);
         let last = u64::from_be_bytes(last.try_into().expect("8 bytes"));
         let block = u32::from_be_bytes(block[..4].try_into().expect("4 bytes"));
@@ -325,8 +336,6 @@ impl Session {
             ));
         }
         self.size_bytes = (last + 1) * BLOCK_BYTES;
-        let page = self.command(cdb::inquiry_device_identification(), Data::In(vec![0; 255]))?;
-        self.naa = cdb::find_naa(&page);
         Ok(())
     }
 
