@@ -46,6 +46,12 @@ fn every_pattern_reaches_the_array_as_the_commands_it_names() -> Result<()> {
     for pattern in ["caw", "writesame", "unmap"] {
         assert_eq!(one_queue(&[&copy, "--pattern", pattern])?["operations"], 16, "{pattern}");
     }
+    for sessions in ["1", "3"] {
+        let words = [&copy, "--pattern", "unmap", "--once", "--seconds", "60", "--queue-depth", "2"];
+        let printed = lean(&[&words[..], &["--sessions", sessions]].concat())?.success()?;
+        let figures: Value = serde_json::from_str(&printed)?;
+        assert_eq!(figures["operations"], 16, "the span once");
+    }
     let words = [&data, "--url2", &copy, "--pattern", "xcopy", "--block", "1M"];
     assert_eq!(one_queue(&words)?["operations"], 16);
     let used = array.gantry_json(&["volume", "show", "p/copy"])?;

@@ -217,6 +217,9 @@ struct LeanArguments {
     /// How commands that may go at the same time are sent.
     #[arg(long, value_enum, default_value = "each")]
     sends: SendsArgument,
+    /// End when every part of the span had its command, if that is before the time is over.
+    #[arg(long)]
+    once: bool,
     /// Send and check CRC32C digests of headers and data.
     #[arg(long)]
     digests: bool,
@@ -435,6 +438,7 @@ impl LeanArguments {
             depth: self.queue_depth,
             span: self.span,
             duration: Duration::from_secs(self.seconds),
+            once: self.once,
             sends: self.sends.into(),
             digests: self.digests,
         }

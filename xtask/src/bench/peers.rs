@@ -56,15 +56,21 @@ struct Measurement {
     wire: Option<(&'static [&'static str], usize)>,
     /// The same on the raw file: words of 'gantry-host raw'.
     raw: Option<&'static [&'static str]>,
+    /// Whether it uses up the data that it works on, which are written again before each pass.
+    consumes: bool,
 }
 
 impl Measurement {
     const fn on(lun: Lun, name: &'static str, words: &'static [&'static str]) -> Self {
-        Self { name, words, lun, wire: None, raw: None }
+        Self { name, words, lun, wire: None, raw: None, consumes: false }
     }
 
     const fn wire(self, words: &'static [&'static str], bytes: usize) -> Self {
         Self { wire: Some((words, bytes)), ..self }
+    }
+
+    const fn consuming(self) -> Self {
+        Self { consumes: true, ..self }
     }
 
     const fn raw(self, words: &'static [&'static str]) -> Self {
@@ -130,14 +136,16 @@ const MEASUREMENTS: [Measurement; 14] = [
     ),
     Measurement::on(
         Lun::Offloads,
-        "WRITE SAME of 1 MiB, 1 × 4",
-        &["--pattern", "writesame", "--queue-depth", "4", "--span", "256M"],
-    ),
+        "WRITE SAME of zeros, 1 MiB of data, 1 × 4",
+        &["--pattern", "writesame", "--queue-depth", "4", "--span", "1G"],
+    )
+    .consuming(),
     Measurement::on(
         Lun::Offloads,
-        "UNMAP of 1 MiB, 1 × 4",
-        &["--pattern", "unmap", "--queue-depth", "4", "--span", "256M"],
-    ),
+        "UNMAP of 1 MiB of data, 1 × 4",
+        &["--pattern", "unmap", "--queue-depth", "4", "--span", "1G"],
+    )
+    .consuming(),
 ];
 
 /// One measurement.

@@ -88,6 +88,8 @@ pub struct Load {
     pub span: u64,
     /// How long.
     pub duration: Duration,
+    /// Whether it ends, before that time, when every part of the span had its command.
+    pub once: bool,
     /// How commands are sent.
     pub sends: Sends,
     /// Whether headers and data carry CRC32C.
@@ -125,6 +127,8 @@ struct Run<'a> {
     maker: Maker,
     histogram: Histogram,
     deadline: Instant,
+    /// Commands until the end, beside those that are owed to a unit attention.
+    left: u64,
 }
 
 /// Runs a load in this thread.
@@ -147,7 +151,8 @@ pub fn run(load: &Load) -> Result<Figures> {
     }
     let (started, busy_before) = (Instant::now(), processor_seconds()?);
     let deadline = started + load.duration;
-    let mut run = Run { load, sessions, maker, histogram: Histogram::default(), deadline };
+    let left = if load.once { load.span / load.bytes } else { u64::MAX };
+    let mut run = Run { load, sessions, maker, histogram: Histogram::default(), deadline, left };
     for number in 0..run.sessions.len() {
         run.sessions[number].owed = load.depth;
         run.submit(number, load.depth)?;
@@ -166,11 +171,12 @@ impl Run<'_> {
     fn submit(&mut self, number: usize, count: usize) -> Result<()> {
         let session = &mut self.sessions[number];
         for _ in 0..count {
-            if !session.has_window() {
+            if !session.has_window() || (self.left == 0 && session.owed == 0) {
                 break;
             }
             session.submit(self.maker.order()?);
             session.owed = session.owed.saturating_sub(1);
+            self.left = self.left.saturating_sub(1);
             if self.load.sends == Sends::Each {
                 session.send()?;
             }

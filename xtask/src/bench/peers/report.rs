@@ -36,21 +36,21 @@ const TARGETS: [Target; 12] = [
 /// Commands per second of our daemon on a file, at least.
 const RATES: [(&str, f64); 3] = [
     ("EXTENDED COPY of 4 MiB, 1 × 4", 60_000.0),
-    ("WRITE SAME of 1 MiB, 1 × 4", 100_000.0),
-    ("UNMAP of 1 MiB, 1 × 4", 100_000.0),
+    ("WRITE SAME of zeros, 1 MiB of data, 1 × 4", 100_000.0),
+    ("UNMAP of 1 MiB of data, 1 × 4", 100_000.0),
 ];
 
 pub(super) fn page(results: &Results, about: &[String], options: &Options) -> String {
     let mut page = String::from("# Benchmarks beside other targets\n\n");
     let _ = writeln!(
         page,
-        "Written by `cargo xtask bench peers`: {} interleaved rounds of {} s each, medians. All servers run on core 0 (a server that polls is stopped while others are measured), the client on core 1, over loopback TCP. '1 × 32' is one session with 32 commands outstanding. LUNs of 1 GiB are written full with data first, Gantry's four times: its pools of 3 GiB were then written all over once, as memory and files of the others were. The client sends each command by itself, as the kernel's initiator does, and sleeps while nothing arrives. {}. {}.\n",
+        "Written by `cargo xtask bench peers`: {} interleaved rounds of {} s each, medians. All servers run on core 0 (a server that polls is stopped while others are measured), the client on core 1, over loopback TCP. '1 × 32' is one session with 32 commands outstanding. LUNs of 1 GiB are written full with data first, Gantry's five times: its pools of 4 GiB were then written all over once, as memory and files of the others were. The client sends each command by itself, as the kernel's initiator does, and sleeps while nothing arrives. {}. {}.\n",
         options.rounds,
         options.seconds,
         about.join("; "),
         machine()
     );
-    page += "`gantryd` on a file answers when data are stable; SPDK and tgt do not flush. 'Busy' is the share of its processor that the client used: near 100 %, the client limits the figure.\n\n";
+    page += "`gantryd` on a file answers when data are stable; SPDK and tgt do not flush. WRITE SAME and UNMAP go once over 1 GiB of data that are written before, three times over. 'Busy' is the share of its processor that the client used: near 100 %, the client limits the figure.\n\n";
     for (number, measurement) in MEASUREMENTS.iter().enumerate() {
         let rows: Vec<_> =
             results.range((number, Peer::GantryMemory)..=(number, Peer::RawFile)).collect();
