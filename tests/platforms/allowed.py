@@ -24,6 +24,11 @@ ALLOWED = [
     Allowed("proxmox", None, "*.tags.pve.*", "the plugin's own tags: by them it knows what is its own"),
     Allowed("proxmox", None, "*.tags.purpose", "a disk of a guest has no tags for the array"),
     Allowed("proxmox", ("delete",), "host.*", "the host of a node stays: its volumes come and go"),
+    Allowed("cinder", None, "*.tags.cinder.*", "the driver's own tags: by them it knows what is its own"),
+    Allowed("cinder", None, "*.tags.purpose", "a volume of Cinder has its metadata in Cinder"),
+    Allowed("cinder", ("revert", "attach again", "read at the end", "detach at the end"), "volume.size",
+            "a volume keeps the size that Cinder's database has of it: after a revert it is enlarged again"),
+    Allowed("cinder", ("delete",), "host.*", "the host of a node stays: its volumes come and go"),
 ]
 
 

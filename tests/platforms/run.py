@@ -27,10 +27,11 @@ from state import Observer, differences
 def platforms():
     """Names and classes; imported when they are wanted, since each needs the tools of its platform."""
     from adapters.ansible import Ansible
+    from adapters.cinder import Cinder
     from adapters.csi import Csi
     from adapters.proxmox import Proxmox
     from adapters.terraform import Terraform
-    return {"csi": Csi, "proxmox": Proxmox, "terraform": Terraform, "ansible": Ansible}
+    return {"csi": Csi, "proxmox": Proxmox, "terraform": Terraform, "ansible": Ansible, "cinder": Cinder}
 
 
 def live(platform_class, folder, missing):

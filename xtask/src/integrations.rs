@@ -1,32 +1,77 @@
 //! Integrations with platforms: each one's own checks and test suites, against built binaries.
 
-pub(crate) mod ansible;
-pub(crate) mod cinder;
-pub(crate) mod conformance;
-pub(crate) mod forklift;
+mod ansible;
+mod cinder;
+mod conformance;
+mod forklift;
 
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 
 use crate::{process, workspace};
 
+/// What has a suite of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Platform {
+    GoClient,
+    Kubernetes,
+    Proxmox,
+    Ansible,
+    Cinder,
+    Terraform,
+    Forklift,
+    /// The same life of a volume through each of them.
+    Conformance,
+}
+
+impl Platform {
+    /// As it is named in the summary.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::GoClient => "go client",
+            Self::Kubernetes => "kubernetes",
+            Self::Proxmox => "proxmox",
+            Self::Ansible => "ansible",
+            Self::Cinder => "cinder",
+            Self::Terraform => "terraform",
+            Self::Forklift => "forklift",
+            Self::Conformance => "conformance",
+        }
+    }
+
+    /// Runs its suite.
+    pub(crate) fn test(self, binaries: &Path) -> Result<()> {
+        match self {
+            Self::GoClient => go_client(binaries),
+            Self::Kubernetes => kubernetes(binaries),
+            Self::Proxmox => proxmox(binaries),
+            Self::Ansible => ansible::test(binaries),
+            Self::Cinder => cinder::test(binaries),
+            Self::Terraform => terraform(binaries),
+            Self::Forklift => forklift::test(binaries),
+            Self::Conformance => conformance::test(binaries),
+        }
+    }
+}
+
 /// The client of the REST interface that the other modules in Go share: formatting and vet. Its tests
 /// are theirs.
-pub(crate) fn go_client(binaries: &Path) -> Result<()> {
+fn go_client(binaries: &Path) -> Result<()> {
     go_module("integrations/go", &only(binaries))
 }
 
 /// The Kubernetes CSI driver: formatting, vet, unit tests, csi-sanity and the stress test, each with a
 /// gantryd of its own.
-pub(crate) fn kubernetes(binaries: &Path) -> Result<()> {
+fn kubernetes(binaries: &Path) -> Result<()> {
     go_module("integrations/kubernetes", &only(binaries))
 }
 
 /// The Terraform provider: formatting, vet, and the real terraform against a gantryd for each test.
-pub(crate) fn terraform(binaries: &Path) -> Result<()> {
+fn terraform(binaries: &Path) -> Result<()> {
     go_module("integrations/terraform", &only(binaries))
 }
 
@@ -71,7 +116,7 @@ const PVE_COMMON: BaseClasses = BaseClasses {
 
 /// The storage plugin for Proxmox VE: perlcritic, and tests that load the real PVE::Storage, each with
 /// a gantryd of its own. Transcripts of every call are in target/proxmox/transcripts.
-pub(crate) fn proxmox(binaries: &Path) -> Result<()> {
+fn proxmox(binaries: &Path) -> Result<()> {
     let folder = workspace::root().join("integrations/proxmox");
     let folder = folder.to_str().context("the path of the work tree is not UTF-8")?;
     let [profile, modules, tests] =

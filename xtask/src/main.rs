@@ -68,6 +68,8 @@ enum Task {
     Package,
     /// Build the package and an OCI image of its programs, without a container daemon.
     Container,
+    /// Build an OCI image of the CSI driver for Kubernetes, without a container daemon.
+    CsiContainer,
     /// Write the generated pages of docs/reference.
     Docs,
     /// Build the web page: its types of the REST interface, and web/dist from web/src.
@@ -90,6 +92,7 @@ fn main() -> ExitCode {
         Task::Validate(options) => validate::run(&options),
         Task::Package => package::run().map(drop),
         Task::Container => package::container(),
+        Task::CsiContainer => package::csi_container(),
         Task::Docs => docs::write(),
         Task::Web => web::build(),
     };

@@ -68,7 +68,7 @@ pub(crate) fn container() -> Result<()> {
     setup::for_containers()?;
     let package = run()?;
     let folder = folder("container")?;
-    let image = image::build(&folder, &workspace::release_folder())?;
+    let image = image::daemon::build(&folder, &workspace::release_folder())?;
     terminal::progress!(
         "container: skopeo copy oci:{} docker://REGISTRY/gantry\n",
         image.display()
@@ -77,6 +77,18 @@ pub(crate) fn container() -> Result<()> {
     let recipe = workspace::root().join("packaging/Containerfile");
     install(&recipe, &folder.join("Containerfile"), 0o644)?;
     terminal::progress!("container: podman build --tag gantry {}\n", folder.display());
+    Ok(())
+}
+
+/// Builds an OCI image of the CSI driver for Kubernetes.
+pub(crate) fn csi_container() -> Result<()> {
+    setup::for_containers()?;
+    let image = image::csi::build(&folder("csi-container")?)?;
+    terminal::progress!(
+        "container: skopeo copy oci:{}:{} docker://REGISTRY/gantry-csi:{1}\n",
+        image.display(),
+        env!("CARGO_PKG_VERSION")
+    );
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
+use crate::integrations::Platform;
 use crate::process;
 
 /// How one tells that a package is there.
@@ -17,6 +18,8 @@ enum Sign {
     Header(&'static str),
     /// A module that Perl finds.
     Perl(&'static str),
+    /// A module that Python finds.
+    Python(&'static str),
 }
 
 struct Package {
@@ -32,6 +35,13 @@ const LIBISCSI: Package = Package {
     purpose: "the initiator that gantry-host is built on",
 };
 
+/// The first initiator's own programs.
+const LIBISCSI_BIN: Package = Package {
+    name: "libiscsi-bin",
+    sign: Sign::Program("iscsi-test-cu"),
+    purpose: "conformance tests of an independent initiator",
+};
+
 /// The second initiator, and what makes it one.
 const QEMU_UTILS: Package = Package {
     name: "qemu-utils",
@@ -45,11 +55,7 @@ const QEMU_ISCSI: Package = Package {
 };
 
 const PACKAGES: [Package; 16] = [
-    Package {
-        name: "libiscsi-bin",
-        sign: Sign::Program("iscsi-test-cu"),
-        purpose: "conformance tests of an independent initiator",
-    },
+    LIBISCSI_BIN,
     LIBISCSI,
     QEMU_UTILS,
     QEMU_ISCSI,
@@ -121,14 +127,17 @@ pub(crate) fn for_go() -> Result<()> {
 }
 
 /// The same for the suites of integrations with platforms.
-pub(crate) fn for_integrations() -> Result<()> {
+pub(crate) fn for_integrations(platforms: &[Platform]) -> Result<()> {
     const VENV: Package = Package {
         name: "python3-venv",
-        sign: Sign::Program("python3"),
+        sign: Sign::Python("ensurepip"),
         purpose: "the environments in which suites install ansible-core and Cinder",
     };
-    provide(&[LIBISCSI, GO, VENV, QEMU_UTILS, QEMU_ISCSI])?;
-    provide(&PERL)
+    provide(&[LIBISCSI, LIBISCSI_BIN, GO, VENV, QEMU_UTILS, QEMU_ISCSI])?;
+    if platforms.contains(&Platform::Proxmox) || platforms.contains(&Platform::Conformance) {
+        return provide(&PERL);
+    }
+    Ok(())
 }
 
 /// Modules of Perl that the base classes of Proxmox VE load, and what reads the plugin's own.
@@ -190,7 +199,8 @@ pub(crate) fn for_containers() -> Result<()> {
         Package { name: "umoci", sign: Sign::Program("umoci"), purpose: "its layout" },
         Package { name: "runc", sign: Sign::Program("runc"), purpose: "starting it in a test" },
     ];
-    provide(&PACKAGES)
+    provide(&PACKAGES)?;
+    provide(&[GO])
 }
 
 /// The same for the arrays that ours is compared with.
@@ -243,13 +253,15 @@ fn is_present(sign: &Sign) -> bool {
         Sign::Header(name) => ["/usr/include", "/usr/local/include"]
             .iter()
             .any(|folder| Path::new(folder).join(name).exists()),
-        Sign::Perl(module) => Command::new("perl")
-            .arg(format!("-M{module}"))
-            .args(["-e", "1"])
-            .output()
-            .is_ok_and(|output| output.status.success()),
+        Sign::Perl(module) => succeeds("perl", &[&format!("-M{module}"), "-e", "1"]),
+        Sign::Python(module) => succeeds("python3", &["-c", &format!("import {module}")]),
         Sign::Library(name) => library_folders().iter().any(|folder| folder.join(name).exists()),
     }
+}
+
+fn succeeds(program: &str, arguments: &[&str]) -> bool {
+    let output = Command::new(program).args(arguments).output();
+    output.is_ok_and(|output| output.status.success())
 }
 
 fn is_program(name: &str) -> bool {

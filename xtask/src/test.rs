@@ -5,15 +5,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
 use crate::ceph_cluster::Cluster;
+use crate::integrations::Platform;
 use crate::package::{self, image};
 use crate::process;
 use crate::workspace;
-use crate::{check, disk_space, foreign, integrations, release, setup, sim, web};
+use crate::{check, disk_space, foreign, release, setup, sim, web};
 
 #[derive(Debug, Args)]
 pub(crate) struct Options {
@@ -40,11 +41,14 @@ pub(crate) struct Options {
     /// Run the suites of integrations with platforms (Kubernetes, Proxmox VE, Ansible, Cinder, Terraform, Forklift), and nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign"])]
     integrations: bool,
+    /// With --integrations: only the suite of this platform; may be repeated.
+    #[arg(long, requires = "integrations", value_name = "NAME")]
+    platform: Vec<Platform>,
     /// Build the release before from git's history, replace it by today's programs under load, and
     /// nothing else.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign", "integrations"])]
     upgrade: bool,
-    /// Build an OCI image of the programs, start it by runc, and nothing else. As root, on Debian.
+    /// Build OCI images of the programs and of the CSI driver, start them by runc, and nothing else. As root, on Debian.
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign", "integrations", "upgrade"])]
     container: bool,
 }
@@ -101,18 +105,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         ]);
     }
     if options.integrations {
-        return summarize(&[
-            measure("setup", setup::for_integrations),
-            measure("build", build_for_tests),
-            measure("go client", || integrations::go_client(&tested_folder())),
-            measure("kubernetes", || integrations::kubernetes(&tested_folder())),
-            measure("proxmox", || integrations::proxmox(&tested_folder())),
-            measure("ansible", || integrations::ansible::test(&tested_folder())),
-            measure("cinder", || integrations::cinder::test(&tested_folder())),
-            measure("terraform", || integrations::terraform(&tested_folder())),
-            measure("forklift", || integrations::forklift::test(&tested_folder())),
-            measure("conformance", || integrations::conformance::test(&tested_folder())),
-        ]);
+        return integration_suites(&options.platform);
     }
     if options.upgrade {
         return summarize(&[
@@ -129,6 +122,19 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         ]);
     }
     everything(options)
+}
+
+/// The suites of these platforms, or of all.
+fn integration_suites(wanted: &[Platform]) -> Result<()> {
+    let platforms = if wanted.is_empty() { Platform::value_variants() } else { wanted };
+    let mut outcomes = vec![
+        measure("setup", || setup::for_integrations(platforms)),
+        measure("build", build_for_tests),
+    ];
+    for platform in platforms {
+        outcomes.push(measure(platform.name(), || platform.test(&tested_folder())));
+    }
+    summarize(&outcomes)
 }
 
 fn everything(options: &Options) -> Result<()> {
@@ -296,10 +302,17 @@ fn foreign_initiators() -> Result<()> {
 /// Tests that need an image are ignored elsewhere.
 fn container() -> Result<()> {
     let (folder, layout) =
-        (tested_folder(), image::build(&package::folder("image")?, &tested_folder())?);
-    let variables: [(&str, &OsStr); 2] =
-        [("GANTRY_BIN_DIR", folder.as_os_str()), ("GANTRY_TEST_IMAGE", layout.as_os_str())];
-    let targets = ["--test", "container"].map(str::to_owned);
+        (tested_folder(), image::daemon::build(&package::folder("image")?, &tested_folder())?);
+    let of_driver = package::folder("csi-image")?;
+    let (driver, caller) = (image::csi::build(&of_driver)?, of_driver.join("csicall"));
+    image::csi::program("./test/csicall", &caller)?;
+    let variables: [(&str, &OsStr); 4] = [
+        ("GANTRY_BIN_DIR", folder.as_os_str()),
+        ("GANTRY_TEST_IMAGE", layout.as_os_str()),
+        ("GANTRY_TEST_CSI_IMAGE", driver.as_os_str()),
+        ("GANTRY_TEST_CSICALL", caller.as_os_str()),
+    ];
+    let targets = ["--test", "container", "--test", "csi_image"].map(str::to_owned);
     cargo_test(&targets, &["--ignored", "--test-threads=1", "--nocapture"], &variables)
 }
 

@@ -89,7 +89,8 @@ class GantryISCSIDriver(management.Management, groups.Groups, driver.ISCSIDriver
     @asks_array()
     def create_volume(self, volume):
         wish = Wish.of(volume)
-        self.inventory.make_volume(self.volume_key(volume), volume.size * GIB, wish.thick, wish.block_size)
+        made = self.inventory.make_volume(self.volume_key(volume), volume.size * GIB, wish.thick, wish.block_size)
+        self.inventory.limit(made, wish.qos.limits(volume.size))
 
     @asks_array()
     def create_volume_from_snapshot(self, volume, snapshot):
@@ -107,7 +108,8 @@ class GantryISCSIDriver(management.Management, groups.Groups, driver.ISCSIDriver
         if wish.block_size not in (None, source.get("block_size", wish.block_size)):
             raise ArrayError("the volume type wants blocks of %s, and a clone has those of its source, %s"
                              % (wish.block_size, source["block_size"]))
-        self.inventory.make_clone(self.volume_key(volume), source, volume.size * GIB, wish.thick)
+        made = self.inventory.make_clone(self.volume_key(volume), source, volume.size * GIB, wish.thick)
+        self.inventory.limit(made, wish.qos.limits(volume.size))
 
     @asks_array(busy=exception.VolumeIsBusy)
     def delete_volume(self, volume):
@@ -125,14 +127,21 @@ class GantryISCSIDriver(management.Management, groups.Groups, driver.ISCSIDriver
 
     @asks_array()
     def extend_volume(self, volume, new_size):
-        self.inventory.grow(self.inventory.existing(self.volume_key(volume)), new_size * GIB)
+        qos = Wish.of(volume).qos
+        grown = self.inventory.grow(self.inventory.existing(self.volume_key(volume)), new_size * GIB)
+        if qos.grows():
+            self.inventory.limit(grown, qos.limits(new_size))
 
     @asks_array()
     def retype(self, context, volume, new_type, diff, host):
-        """Says whether the volume is as the new type wants it; what only a new volume can be is for a migration."""
+        """Limits the volume as the new type does, if it is as that wants it; what only a new volume can be is for a migration."""
         found = self.inventory.existing(self.volume_key(volume))
-        wish = Wish(new_type.get("extra_specs") or {})
-        return wish.fits(found) and host_pool(host["host"]) in (None, found["pool"])
+        wish = Wish.of_type(new_type)
+        if not wish.fits(found) or host_pool(host["host"]) not in (None, found["pool"]):
+            return False
+        if diff.get("qos_specs"):
+            self.inventory.limit(found, wish.qos.limits(volume.size))
+        return True
 
     def update_migrated_volume(self, context, volume, new_volume, original_volume_status):
         """The volume keeps the name of the id with which it was made; Cinder remembers it as _name_id."""
@@ -300,7 +309,7 @@ class GantryISCSIDriver(management.Management, groups.Groups, driver.ISCSIDriver
             "multiattach": True,
             "online_extend_support": True,
             "consistent_group_snapshot_enabled": True,
-            "QoS_support": False,
+            "QoS_support": True,
             "total_volumes": pool["volumes"] if usable else 0,
             "backend_state": "up" if usable else "down",
             "location_info": "gantry:%s:%s" % (pool["uuid"] if pool else "", name),

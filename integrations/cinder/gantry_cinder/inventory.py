@@ -156,6 +156,11 @@ class Inventory:
             return found
         return self.array.patch(("volumes", found["pool"], found["name"]), dict(size_bytes=size))
 
+    def limit(self, found, limits):
+        """Limits a volume as a volume type says; a clone comes with those of its source."""
+        if dict((name, value or 0) for name, value in found["limits"].items()) != limits:
+            self.array.patch(("volumes", found["pool"], found["name"], "limits"), limits)
+
     def make_snapshots(self, pool, pairs):
         """Snapshots of one moment, of pairs of a volume of the array and a key."""
         wanted = []

@@ -25,11 +25,15 @@ class Management:
         found = self.referenced(VOLUME, volume.host, existing_ref)
         if found["hosts"]:
             raise bad_reference(existing_ref, "hosts see %s: %s" % (path_of(found), ", ".join(found["hosts"])))
-        if not Wish.of(volume).fits(found):
+        wish = Wish.of(volume)
+        if not wish.fits(found):
             raise exception.ManageExistingVolumeTypeMismatch(
                 reason="%s is %s and has blocks of %s" % (path_of(found), "thick" if found["thick"] else "thin",
                                                           found["block_size"]))
         self.take_over(self.volume_key(volume), found, existing_ref)
+        # A type that limits nothing leaves what an administrator of the array did.
+        if wish.qos.specs:
+            self.inventory.limit(self.inventory.existing(self.volume_key(volume)), wish.qos.limits(volume.size))
 
     @asks_array()
     def manage_existing_get_size(self, volume, existing_ref):

@@ -3,6 +3,7 @@
 """Extra specs of volume types: provisioning:type (thin, thick) and gantry:block_size (512, 512e, 4096)."""
 
 from gantry_cinder.array import ArrayError
+from gantry_cinder.qos import Qos
 
 PROVISIONING = "provisioning:type"
 BLOCK_SIZE = "gantry:block_size"
@@ -13,7 +14,8 @@ SCOPE = "gantry:"
 class Wish:
     """What a volume type wants of a volume. ArrayError for a spec that the driver does not know."""
 
-    def __init__(self, specs):
+    def __init__(self, specs, qos):
+        self.qos = qos
         unknown = [name for name in specs if name.startswith(SCOPE) and name != BLOCK_SIZE]
         if unknown:
             raise ArrayError("the driver knows no extra spec '%s', only %s and %s" % (unknown[0], PROVISIONING, BLOCK_SIZE))
@@ -28,8 +30,11 @@ class Wish:
 
     @classmethod
     def of(cls, volume):
-        kind = volume.volume_type if volume.volume_type_id else None
-        return cls((kind.extra_specs if kind else None) or {})
+        return cls.of_type(volume.volume_type if volume.volume_type_id else None)
+
+    @classmethod
+    def of_type(cls, kind):
+        return cls((kind.get("extra_specs") if kind else None) or {}, Qos.of(kind))
 
     def fits(self, found):
         return found["thick"] == self.thick and self.block_size in (None, found["block_size"])

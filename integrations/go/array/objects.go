@@ -63,7 +63,7 @@ type Thresholds struct {
 	HardPercent int `json:"hard_percent"`
 }
 
-// Limits are the most that gets done on a volume (QoS); 0 for no limit.
+// Limits are the most that gets done on a volume or for a host (QoS); 0 for no limit.
 type Limits struct {
 	// IOPS is I/Os per second, from 10 to 10,000,000.
 	IOPS int64 `json:"iops"`
@@ -71,6 +71,13 @@ type Limits struct {
 	BytesPerSecond int64 `json:"bytes_per_second"`
 	// BurstMilliseconds is for how much time unused work is saved up, 10 to 600,000.
 	BurstMilliseconds int64 `json:"burst_ms"`
+}
+
+// HostLimits are what PATCH /v1/hosts/{host}/limits takes.
+type HostLimits struct {
+	Limits
+	// Share is 1 to 100.
+	Share int64 `json:"share"`
 }
 
 // NewVolume is what POST /v1/volumes takes.
@@ -122,8 +129,11 @@ type Host struct {
 	Initiators []string `json:"initiators"`
 	ChapUser   *string  `json:"chap_user"`
 	// MutualChap says whether the target proves itself, too.
-	MutualChap bool              `json:"mutual_chap"`
-	Tags       map[string]string `json:"tags"`
+	MutualChap bool   `json:"mutual_chap"`
+	Limits     Limits `json:"limits"`
+	// Share is what it gets of a pool for which others wait, 1 to 100.
+	Share int64             `json:"share"`
+	Tags  map[string]string `json:"tags"`
 }
 
 // NewHost is what POST /v1/hosts takes.

@@ -189,6 +189,12 @@ func (c *Client) ChangeHost(ctx context.Context, name string, change HostChange,
 	return c.change(ctx, http.MethodPatch, []string{"hosts", name}, change, etag)
 }
 
+// SetHostLimits says how much a host gets done on all volumes together, and its share; 0 takes a limit
+// away. Refusals: changed.
+func (c *Client) SetHostLimits(ctx context.Context, name string, limits HostLimits, etag string) error {
+	return c.change(ctx, http.MethodPatch, []string{"hosts", name, "limits"}, limits, etag)
+}
+
 // DeleteHost forgets a host. Refusals: changed, host-in-use, host-in-group.
 func (c *Client) DeleteHost(ctx context.Context, name, etag string) error {
 	return c.change(ctx, http.MethodDelete, []string{"hosts", name}, nil, etag)

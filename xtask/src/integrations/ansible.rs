@@ -9,7 +9,7 @@ use crate::{process, workspace};
 
 /// Runs the collection's suite, which makes a Python environment beside the binaries and installs
 /// ansible-core there.
-pub(crate) fn test(binaries: &Path) -> Result<()> {
+pub(super) fn test(binaries: &Path) -> Result<()> {
     let suite = workspace::root().join("integrations/ansible/tests/suite/run.py");
     let folder = binaries.join("ansible");
     std::fs::create_dir_all(&folder)?;

@@ -9,7 +9,7 @@ use crate::{process, workspace};
 
 /// Runs the driver's suite, which makes Python environments beside the binaries and installs Cinder
 /// there.
-pub(crate) fn test(binaries: &Path) -> Result<()> {
+pub(super) fn test(binaries: &Path) -> Result<()> {
     let suite = workspace::root().join("integrations/cinder/tests/suite/run.py");
     let folder = binaries.join("cinder");
     std::fs::create_dir_all(&folder)?;

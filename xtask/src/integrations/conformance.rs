@@ -8,7 +8,7 @@ use super::{PVE_COMMON, PVE_STORAGE, base_classes};
 use crate::{process, workspace};
 
 /// Runs the driver in target/platforms; it makes the programs of the integrations that it needs.
-pub(crate) fn test(binaries: &Path) -> Result<()> {
+pub(super) fn test(binaries: &Path) -> Result<()> {
     let driver = workspace::root().join("tests/platforms/run.py");
     let folder = workspace::folder_of("platforms");
     std::fs::create_dir_all(&folder)?;

@@ -21,7 +21,7 @@ const POPULATOR: &str = "cmd/vsphere-copy-offload-populator";
 const PARTS: [&str; 3] = [POPULATOR, "pkg/apis/forklift/v1beta1", "operator/config/crd/bases"];
 
 /// Runs everything; the program that plays the populator is built on the way.
-pub(crate) fn test(binaries: &Path) -> Result<()> {
+pub(super) fn test(binaries: &Path) -> Result<()> {
     let ours = workspace::root().join("integrations/forklift");
     let patched = patched(&ours)?;
     let populator = patched.join(POPULATOR);

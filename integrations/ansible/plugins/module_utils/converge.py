@@ -24,6 +24,10 @@ CONFLICTS_MAX = 40
 UNSEEN_MAX = 16
 
 UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+# How the array shows an object without limits.
+NO_LIMITS = dict(iops=None, bytes_per_second=None, burst_ms=100)
+# The option of each, and its range.
+LIMITS = dict(iops=("iops", 10, 10_000_000), bytes_per_second=("bandwidth", 1 << 20, 1 << 40), burst_ms=("burst_ms", 10, 600_000))
 OPEN_STATES = ("ready", "read-only")
 WAITING_STATES = ("opening", "unavailable")
 
@@ -127,6 +131,28 @@ class Resource:
 
     def given_primitives(self):
         return self.given(**(self.params["primitives"] or {}))
+
+    def change_limits(self, segments, etag):
+        self.array.request("PATCH", segments + ("limits",), self.asked_limits(), etag)
+
+    def asked_limits(self):
+        """Those limits that the task gives, as they are sent: 0 takes one away. ArrayError if one is out of range."""
+        limits = self.params["limits"] or {}
+        bandwidth = parse_size(limits["bandwidth"]) if limits.get("bandwidth") is not None else None
+        asked = self.given(iops=limits.get("iops"), bytes_per_second=bandwidth, burst_ms=limits.get("burst_ms"))
+        for name, value in asked.items():
+            option, least, most = LIMITS[name]
+            if value != 0 and not least <= value <= most:
+                raise ArrayError("%s of limits is 0 for none, or %d to %d" % (option, least, most))
+        return asked
+
+    def wanted_limits(self, found):
+        """The limits as the array is to show them, None if the task gives none."""
+        asked = self.asked_limits()
+        if not asked:
+            return None
+        wanted = dict((name, value or NO_LIMITS[name]) for name, value in asked.items())
+        return dict(found["limits"] if found else NO_LIMITS, **wanted)
 
     def change_thresholds(self, segments, found, etag):
         asked = dict(found["thresholds"], **self.given(soft_percent=self.params["soft_percent"], hard_percent=self.params["hard_percent"]))
@@ -260,5 +286,13 @@ PRIMITIVES_OPTION = dict(
         extended_copy=dict(type="bool"),
         unmap=dict(type="bool"),
         write_same=dict(type="bool"),
+    ),
+)
+LIMITS_OPTION = dict(
+    type="dict",
+    options=dict(
+        iops=dict(type="int"),
+        bandwidth=dict(type="str"),
+        burst_ms=dict(type="int"),
     ),
 )

@@ -70,6 +70,24 @@ options:
       write_same:
         description: WRITE SAME.
         type: bool
+  limits:
+    description:
+      - The most work that it gets done, on all volumes, together; what is beyond waits in the array.
+      - What is left out stays as it is.
+    type: dict
+    suboptions:
+      iops:
+        description: I/Os per second, 10 to 10,000,000; V(0) for no limit.
+        type: int
+      bandwidth:
+        description: Work per second in bytes, or with a unit such as V(200M), 1 MiB to 1 TiB; V(0) for no limit.
+        type: str
+      burst_ms:
+        description: For how many milliseconds unused work is saved up, 10 to 600,000; V(0) for the 100 of an object without limits.
+        type: int
+  share:
+    description: What it gets of a pool for which other hosts wait, too, 1 to 100; so many times what a host with V(1) gets.
+    type: int
 extends_documentation_fragment:
   - gantry.array.connection
   - gantry.array.change
@@ -86,6 +104,13 @@ EXAMPLES = r"""
     chap:
       user: esx1
       secret: "{{ vault_esx1_secret }}"
+
+- name: Have a host that gets four times as much of a busy pool as others, and 20,000 I/Os a second at most
+  gantry.array.host:
+    name: esx1
+    share: 4
+    limits:
+      iops: 20000
 
 - name: Set another secret
   gantry.array.host:
@@ -118,6 +143,7 @@ problem:
 
 from ansible_collections.gantry.array.plugins.module_utils.array import ArrayError
 from ansible_collections.gantry.array.plugins.module_utils.converge import (
+    LIMITS_OPTION,
     PRIMITIVES_OPTION,
     Resource,
     TAGS_OPTION,
@@ -138,6 +164,8 @@ class Host(Resource):
             chap=dict(user=found["chap_user"], mutual=found["mutual_chap"]),
             tags=found["tags"],
             primitives=found["primitives"],
+            limits=found["limits"],
+            share=found["share"],
         )
 
     def wanted(self, found):
@@ -155,7 +183,14 @@ class Host(Resource):
             wanted["chap"] = dict(user=None, mutual=False)
         if self.given_primitives():
             wanted["primitives"] = dict(found["primitives"] if found else {}, **self.given_primitives())
+        wanted.update(self.given(limits=self.wanted_limits(found), share=self._share()))
         return wanted
+
+    def _share(self):
+        share = self.params["share"]
+        if share is not None and not 1 <= share <= 100:
+            raise ArrayError("share is 1 to 100")
+        return share
 
     def _account(self):
         return self.given(**self.params["chap"])
@@ -172,6 +207,10 @@ class Host(Resource):
             self.change_tags(segments, etag)
         elif name == "primitives":
             self.change_primitives(segments, etag)
+        elif name == "limits":
+            self.change_limits(segments, etag)
+        elif name == "share":
+            self.array.request("PATCH", segments + ("limits",), dict(share=self.params["share"]), etag)
         elif name == "initiators":
             self.array.request("PATCH", segments, dict(initiators=self.params["initiators"]), etag)
         elif self.params["chap"] is not None:
@@ -199,6 +238,8 @@ def main():
             update_secret=dict(type="str", choices=["always", "on_create"], default="on_create", no_log=False),
             tags=TAGS_OPTION,
             primitives=PRIMITIVES_OPTION,
+            limits=LIMITS_OPTION,
+            share=dict(type="int"),
         )
     )
     if module.params["chap"] is not None and module.params["no_chap"]:

@@ -67,6 +67,21 @@ options:
       write_same:
         description: WRITE SAME.
         type: bool
+  limits:
+    description:
+      - The most work that hosts get done on it, together; what is beyond waits in the array.
+      - What is left out stays as it is.
+    type: dict
+    suboptions:
+      iops:
+        description: I/Os per second, 10 to 10,000,000; V(0) for no limit.
+        type: int
+      bandwidth:
+        description: Work per second in bytes, or with a unit such as V(200M), 1 MiB to 1 TiB; V(0) for no limit.
+        type: str
+      burst_ms:
+        description: For how many milliseconds unused work is saved up, 10 to 600,000; V(0) for the 100 of an object without limits.
+        type: int
 extends_documentation_fragment:
   - gantry.array.connection
   - gantry.array.change
@@ -85,6 +100,15 @@ EXAMPLES = r"""
     size: 100G
     tags:
       owner: dba
+
+- name: Have a volume of which no more than 5,000 I/Os a second get done
+  gantry.array.volume:
+    pool: fast
+    name: scratch
+    size: 100G
+    limits:
+      iops: 5000
+      bandwidth: 200M
 
 - name: Have a clone of a snapshot
   gantry.array.volume:
@@ -121,6 +145,7 @@ problem:
 
 from ansible_collections.gantry.array.plugins.module_utils.array import ArrayError
 from ansible_collections.gantry.array.plugins.module_utils.converge import (
+    LIMITS_OPTION,
     PRIMITIVES_OPTION,
     Resource,
     TAGS_OPTION,
@@ -142,7 +167,7 @@ class Volume(Resource):
         raise ArrayError("'%s' is a snapshot in pool '%s': choose another name" % (found["name"], found["pool"]))
 
     def shown(self, found):
-        names = ("size_bytes", "block_size", "thick", "tags", "primitives", "thresholds")
+        names = ("size_bytes", "block_size", "thick", "tags", "primitives", "thresholds", "limits")
         return dict((name, found[name]) for name in names)
 
     def wanted(self, found):
@@ -157,6 +182,7 @@ class Volume(Resource):
             wanted["thresholds"] = dict(found["thresholds"] if found else {}, **thresholds)
         if self.given_primitives():
             wanted["primitives"] = dict(found["primitives"] if found else {}, **self.given_primitives())
+        wanted.update(self.given(limits=self.wanted_limits(found)))
         return wanted
 
     def _check_new(self, size):
@@ -211,6 +237,8 @@ class Volume(Resource):
             self.change_tags(segments, etag)
         elif name == "primitives":
             self.change_primitives(segments, etag)
+        elif name == "limits":
+            self.change_limits(segments, etag)
         else:
             self.change_thresholds(segments, found, etag)
 
@@ -236,6 +264,7 @@ def main():
             soft_percent=dict(type="int"),
             hard_percent=dict(type="int"),
             primitives=PRIMITIVES_OPTION,
+            limits=LIMITS_OPTION,
         )
     )
     manage(module, Volume)

@@ -94,7 +94,7 @@ def compliance(workshop):
 
 def driver(workshop):
     for environment in (workshop.service, workshop.library):
-        environment.run("green.py", "test_life", "test_faults", "test_images")
+        environment.run("green.py", "test_life", "test_qos", "test_faults", "test_images")
 
 
 def cinderlib(workshop):

@@ -66,6 +66,11 @@ class Cinderlib(unittest.TestCase):
         self.assertEqual(stats["pools"][0]["pool_name"], "p")
         self.assertGreater(stats["pools"][0]["free_capacity_gb"], 1)
 
+    def test_qos_specs_are_limits_of_the_array(self):
+        volume = self.backend.create_volume(size=1, qos_specs={"total_iops_sec": "500"})
+        self.assertEqual(self.daemon.volume(volume._ovo.name)["limits"]["iops"], 500)
+        volume.delete()
+
     def test_two_hosts_share_a_volume(self):
         volume = self.backend.create_volume(size=1)
         first, data, host = self.opened(volume, 1)

@@ -102,6 +102,17 @@ class Manager(test.TestCase):
         wire.expect(data, host, 1)
         self.assertEqual(self.daemon.snapshots(), [snapshot.name])
 
+    def test_qos_specs_of_a_type_limit_the_volume_and_are_told_to_the_host(self):
+        for consumer, told in (("back-end", None), ("both", {"total_iops_sec": "500"})):
+            qos = db.qos_specs_create(self.context, {"name": consumer, "consumer": consumer, "specs": {"total_iops_sec": "500"}})
+            kind = db.volume_type_create(self.context, {"name": consumer, "extra_specs": {}, "qos_specs_id": qos["id"]})["id"]
+            volume = utils.create_volume(self.context, host=HOST + "#p", size=1, status="creating", volume_type_id=kind)
+            self.manager.create_volume(self.context, volume)
+            self.assertEqual(self.daemon.volume(volume.name)["limits"]["iops"], 500)
+            attachment, data = self.attach(volume, 1, "/dev/vdb")
+            self.assertEqual(data["qos_specs"], told)
+            self.detach(volume, attachment)
+
     def test_a_volume_that_could_not_be_made_is_deleted_in_cinder(self):
         volume = utils.create_volume(self.context, host=HOST + "#p", size=1, status="creating", volume_type_id=self.type)
         self.daemon.gantry("volume", "create", "p/" + volume.name, "--size", "2G")

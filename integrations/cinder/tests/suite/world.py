@@ -30,6 +30,7 @@ class World:
         self.daemon = daemon
         self.name = name
         self.attachments = []
+        self.known_qos = {}
         settings = dict(gantry_url=daemon.url, gantry_token=daemon.token, gantry_pools=["p", "q"],
                         volume_backend_name=name, gantry_timeout=20)
         settings.update(options)
@@ -45,11 +46,12 @@ class World:
         driver.do_setup(CONTEXT)
         return driver
 
-    def volume(self, size=1, pool="p", specs=None, **more):
+    def volume(self, size=1, pool="p", specs=None, qos=None, **more):
+        """'qos' is the id of QoS specs, see 'qos'."""
         kind = None
-        if specs is not None:
-            kind = objects.VolumeType(CONTEXT, id=fake_constants.VOLUME_TYPE_ID, name="type", extra_specs=specs,
-                                      qos_specs_id=None)
+        if specs is not None or qos is not None:
+            kind = objects.VolumeType(CONTEXT, id=fake_constants.VOLUME_TYPE_ID, name="type", extra_specs=specs or {},
+                                      qos_specs_id=qos)
             more.update(volume_type_id=kind.id)
         else:
             more.setdefault("volume_type_id", None)
@@ -58,6 +60,13 @@ class World:
         if kind is not None:
             volume.volume_type = kind
         return volume
+
+    def qos(self, consumer="back-end", **specs):
+        """The id of new QoS specs, which Cinder's database would have."""
+        made = objects.QualityOfServiceSpecs(CONTEXT, id=str(uuid.uuid4()), name="qos", consumer=consumer,
+                                             specs=dict((key, str(value)) for key, value in specs.items()))
+        self.known_qos[made.id] = made
+        return made.id
 
     def snapshot(self, volume, **more):
         snapshot = fake_snapshot.fake_snapshot_obj(CONTEXT, id=str(uuid.uuid4()), volume_id=volume.id,
@@ -97,6 +106,7 @@ class Case(unittest.TestCase):
         self.world = World(self.daemon, **self.OPTIONS)
         self.driver = self.world.new_driver()
         self.patch("cinder.objects.VolumeAttachmentList.get_all_by_volume_id", self.world.of_volume)
+        self.patch("cinder.volume.qos_specs.get_qos_specs", lambda unused, id: self.world.known_qos[id])
         self.patch("cinder.volume.volume_utils.is_group_a_cg_snapshot_type", lambda group: group.consistent)
         self.addCleanup(self.empty)
 

@@ -106,6 +106,7 @@ type volumeSourceModel struct {
 	Thick       types.Bool   `tfsdk:"thick"`
 	BlockSize   types.String `tfsdk:"block_size"`
 	Snapshot    types.Bool   `tfsdk:"snapshot"`
+	Limits      types.Object `tfsdk:"limits"`
 	Tags        types.Map    `tfsdk:"tags"`
 }
 
@@ -125,6 +126,7 @@ func (v *volumeSource) Schema(_ context.Context, _ datasource.SchemaRequest, res
 			"thick":        shownBool("Whether space is promised for all of it."),
 			"block_size":   shownString("Logical blocks: 512, 512e or 4096."),
 			"snapshot":     shownBool("Whether it is a snapshot."),
+			"limits":       shownLimitsAttribute(),
 			"tags":         shownTagsAttribute(),
 		},
 	}
@@ -146,6 +148,7 @@ func (v *volumeSource) Read(ctx context.Context, request datasource.ReadRequest,
 	model.ID, model.BlockSize = types.StringValue(found.NAA), types.StringValue(found.BlockSize)
 	model.SizeBytes, model.MappedBytes = types.Int64Value(found.SizeBytes), types.Int64Value(found.MappedBytes)
 	model.Thick, model.Snapshot, model.Tags = types.BoolValue(found.Thick), types.BoolValue(found.Snapshot), shownTags(found.Tags)
+	model.Limits = shownLimits(found.Limits)
 	response.Diagnostics.Append(response.State.Set(ctx, &model)...)
 }
 
@@ -159,6 +162,8 @@ type hostSourceModel struct {
 	Initiators types.Set    `tfsdk:"initiators"`
 	ChapUser   types.String `tfsdk:"chap_user"`
 	MutualChap types.Bool   `tfsdk:"mutual_chap"`
+	Limits     types.Object `tfsdk:"limits"`
+	Share      types.Int64  `tfsdk:"share"`
 	Tags       types.Map    `tfsdk:"tags"`
 }
 
@@ -176,6 +181,8 @@ func (h *hostSource) Schema(_ context.Context, _ datasource.SchemaRequest, respo
 			"initiators":  schema.SetAttribute{Computed: true, ElementType: types.StringType, Description: "The iSCSI names of all of them."},
 			"chap_user":   shownString("The name that the initiators prove; null if nothing is to be proved."),
 			"mutual_chap": shownBool("Whether the target proves itself, too."),
+			"limits":      shownLimitsAttribute(),
+			"share":       shownInt64(shareText),
 			"tags":        shownTagsAttribute(),
 		},
 	}
@@ -207,6 +214,7 @@ func (h *hostSource) Read(ctx context.Context, request datasource.ReadRequest, r
 	}
 	model.Name, model.Initiators = types.StringValue(found.Name), setOf(found.Initiators)
 	model.ChapUser, model.MutualChap, model.Tags = types.StringPointerValue(found.ChapUser), types.BoolValue(found.MutualChap), shownTags(found.Tags)
+	model.Limits, model.Share = shownLimits(found.Limits), types.Int64Value(found.Share)
 	response.Diagnostics.Append(response.State.Set(ctx, &model)...)
 }
 

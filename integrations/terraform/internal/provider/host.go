@@ -33,6 +33,8 @@ type hostModel struct {
 	MutualUser   types.String `tfsdk:"mutual_user"`
 	MutualSecret types.String `tfsdk:"mutual_secret"`
 	ChapVersion  types.Int64  `tfsdk:"chap_version"`
+	Limits       types.Object `tfsdk:"limits"`
+	Share        types.Int64  `tfsdk:"share"`
 	Tags         types.Map    `tfsdk:"tags"`
 }
 
@@ -58,7 +60,9 @@ func (h *host) Schema(_ context.Context, _ resource.SchemaRequest, response *res
 				Optional: true, Description: "Any number: another one sends both secrets anew. Terraform does not see that a secret is another.",
 				Validators: []validatorInt64{int64validator.AlsoRequires(path.MatchRoot("chap_user"))},
 			},
-			"tags": tagsAttribute(),
+			"limits": limitsAttribute("The most work that it gets done on all volumes together; what is beyond waits in the array. Without it there is no limit."),
+			"share":  shareAttribute(),
+			"tags":   tagsAttribute(),
 		},
 	}
 }
@@ -113,12 +117,15 @@ func (h *host) Create(ctx context.Context, request resource.CreateRequest, respo
 		refused(&response.Diagnostics, "The host was not made", err)
 		return
 	}
-	tags := plan.Tags
-	plan.Tags = shownTags(nil)
-	response.Diagnostics.Append(response.State.Set(ctx, &plan)...)
-	plan.Tags = tags
-	if err := h.retag(ctx, &plan, &response.Diagnostics); err != nil {
-		refused(&response.Diagnostics, "The host was made and has no tags yet", err)
+	made := plan
+	made.Tags, made.Limits, made.Share = shownTags(nil), types.ObjectNull(limitsTypes), types.Int64Value(shareDefault)
+	response.Diagnostics.Append(response.State.Set(ctx, &made)...)
+	err := h.limit(ctx, &plan, &response.Diagnostics)
+	if err == nil {
+		err = h.retag(ctx, &plan, &response.Diagnostics)
+	}
+	if err != nil {
+		refused(&response.Diagnostics, "The host was made and has no tags, limits or share yet", err)
 		return
 	}
 	response.Diagnostics.Append(response.State.Set(ctx, &plan)...)
@@ -160,6 +167,7 @@ func (m *hostModel) show(found *array.Host) {
 	if !found.MutualChap {
 		m.MutualUser = types.StringNull()
 	}
+	m.Limits, m.Share = shownLimits(found.Limits), types.Int64Value(found.Share)
 	m.Tags = shownTags(found.Tags)
 }
 
@@ -206,6 +214,9 @@ func (h *host) Update(ctx context.Context, request resource.UpdateRequest, respo
 	}
 	err := h.change(ctx, &plan, change)
 	if err == nil {
+		err = h.limit(ctx, &plan, &response.Diagnostics)
+	}
+	if err == nil {
 		err = h.retag(ctx, &plan, &response.Diagnostics)
 	}
 	if err != nil {
@@ -222,6 +233,18 @@ func (h *host) change(ctx context.Context, plan *hostModel, change array.HostCha
 	return h.eventually(ctx, func(ctx context.Context) error {
 		return versioned(ctx, h.look(plan), func(found *array.Host, etag string) error {
 			return h.client.ChangeHost(ctx, found.Name, change, etag)
+		})
+	})
+}
+
+func (h *host) limit(ctx context.Context, plan *hostModel, diagnostics *diag.Diagnostics) error {
+	wanted := array.HostLimits{Limits: wantedLimits(ctx, plan.Limits, diagnostics), Share: plan.Share.ValueInt64()}
+	return h.eventually(ctx, func(ctx context.Context) error {
+		return versioned(ctx, h.look(plan), func(found *array.Host, etag string) error {
+			if (array.HostLimits{Limits: found.Limits, Share: found.Share}) == wanted {
+				return nil
+			}
+			return h.client.SetHostLimits(ctx, found.Name, wanted, etag)
 		})
 	})
 }

@@ -35,6 +35,7 @@ type volumeModel struct {
 	Thick     types.Bool   `tfsdk:"thick"`
 	BlockSize types.String `tfsdk:"block_size"`
 	SourceID  types.String `tfsdk:"source_id"`
+	Limits    types.Object `tfsdk:"limits"`
 	Tags      types.Map    `tfsdk:"tags"`
 }
 
@@ -70,7 +71,8 @@ func (v *volume) Schema(_ context.Context, _ resource.SchemaRequest, response *r
 				PlanModifiers: []modifierString{stringplanmodifier.RequiresReplaceIf(otherSource,
 					"Another source makes another volume.", "Another source makes another volume.")},
 			},
-			"tags": tagsAttribute(),
+			"limits": limitsAttribute("The most work that hosts get done on it together; what is beyond waits in the array. Without it there is no limit, also for a clone of a limited volume."),
+			"tags":   tagsAttribute(),
 		},
 	}
 }
@@ -112,17 +114,20 @@ func (v *volume) Create(ctx context.Context, request resource.CreateRequest, res
 		refused(&response.Diagnostics, "The volume was not made", err)
 		return
 	}
-	wanted := plan.SizeBytes.ValueInt64()
+	wanted := plan
 	plan.show(made)
 	response.Diagnostics.Append(response.State.Set(ctx, &plan)...)
-	if made.SizeBytes < wanted {
-		plan.SizeBytes = types.Int64Value(wanted)
-		if err := v.grow(ctx, &plan); err != nil {
-			refused(&response.Diagnostics, "The clone was made and did not grow", err)
-			return
-		}
-		response.Diagnostics.Append(response.State.Set(ctx, &plan)...)
+	plan.SizeBytes, plan.Limits = wanted.SizeBytes, wanted.Limits
+	// A clone has size and limits of its source.
+	if err := v.limit(ctx, &plan, &response.Diagnostics); err != nil {
+		refused(&response.Diagnostics, "The volume was made and has other limits", err)
+		return
 	}
+	if err := v.grow(ctx, &plan); err != nil {
+		refused(&response.Diagnostics, "The clone was made and did not grow", err)
+		return
+	}
+	response.Diagnostics.Append(response.State.Set(ctx, &plan)...)
 }
 
 // make makes the volume once: one that is there with this mark is that of an attempt whose answer was
@@ -168,6 +173,7 @@ func (m *volumeModel) show(found *array.Volume) {
 	m.Pool, m.Name = types.StringValue(found.Pool), types.StringValue(found.Name)
 	m.SizeBytes, m.Thick = types.Int64Value(found.SizeBytes), types.BoolValue(found.Thick)
 	m.BlockSize, m.Tags = types.StringValue(found.BlockSize), shownTags(found.Tags)
+	m.Limits = shownLimits(found.Limits)
 }
 
 func (v *volume) look(model *volumeModel) func(context.Context) (*array.Volume, string, error) {
@@ -208,6 +214,9 @@ func (v *volume) Update(ctx context.Context, request resource.UpdateRequest, res
 		err = v.retag(ctx, &plan, &response.Diagnostics)
 	}
 	if err == nil {
+		err = v.limit(ctx, &plan, &response.Diagnostics)
+	}
+	if err == nil {
 		err = v.grow(ctx, &plan)
 	}
 	if err != nil {
@@ -241,6 +250,18 @@ func (v *volume) retag(ctx context.Context, plan *volumeModel, diagnostics *diag
 				return nil
 			}
 			return v.client.SetVolumeTags(ctx, found.Ref(), withMarkOf(found.Tags, wanted), etag)
+		})
+	})
+}
+
+func (v *volume) limit(ctx context.Context, plan *volumeModel, diagnostics *diag.Diagnostics) error {
+	wanted := wantedLimits(ctx, plan.Limits, diagnostics)
+	return v.eventually(ctx, func(ctx context.Context) error {
+		return versioned(ctx, v.look(plan), func(found *array.Volume, etag string) error {
+			if found.Limits == wanted {
+				return nil
+			}
+			return v.client.SetLimits(ctx, found.Ref(), wanted, etag)
 		})
 	})
 }
