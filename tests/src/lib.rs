@@ -5,6 +5,7 @@
 
 pub mod array;
 pub mod binaries;
+pub mod controllers;
 pub mod cunit;
 pub mod faulty_folder;
 pub mod generations;
