@@ -6,6 +6,7 @@
 pub mod array;
 pub mod binaries;
 pub mod container;
+pub mod controllers;
 pub mod cunit;
 pub mod faulty_folder;
 pub mod generations;

@@ -11,11 +11,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use harness::array::free_address;
+use harness::controllers::{Pair, listed, pair_up, signal, standing, told};
+use harness::http::Request;
 use harness::pdu::{Pdu, RawConnection, RawSession, cdb10};
 use harness::waiting::wait_until;
-use harness::{Array, Value, text};
-use rustix::process::{Pid, Signal, kill_process};
-use tempfile::TempDir;
+use harness::{Value, text};
+use rustix::process::Signal;
 
 const STANDBY: Option<(u8, u8, u8)> = Some((2, 4, 0x0b));
 const STATE_CHANGED: Option<(u8, u8, u8)> = Some((6, 0x2a, 6));
@@ -40,71 +41,6 @@ const STANDBY_STATE: u8 = 2;
 const REGISTER: [u8; 3] = [0, 0, 0x05];
 const RESERVE: [u8; 3] = [1, 5, 0];
 const CLEAR: [u8; 3] = [3, 0, 0];
-
-/// Two daemons of one array: the first has the pool, the second a copy of its data directory.
-struct Pair {
-    _folder: TempDir,
-    first: Array,
-    second: Array,
-    target: String,
-    lun: u8,
-}
-
-fn controller(number: u16, data: &TempDir, own: SocketAddr, other: SocketAddr) -> Result<Array> {
-    let (number, peer) = (number.to_string(), format!("{}={other}", 3 - number));
-    let words = ["--controller", number.as_str(), "--peer-portal", peer.as_str()];
-    Ok(Array::at(&data.path().join(&number), own)?.with_words(&[], &words))
-}
-
-impl Pair {
-    fn start() -> Result<Self> {
-        let folder = tempfile::Builder::new().prefix("gantry-test-").tempdir()?;
-        let (one, two) = (free_address()?, free_address()?);
-        let mut first = controller(1, &folder, one, two)?;
-        let mut second = controller(2, &folder, two, one)?;
-        first.restart()?;
-        first.create_pool("p", "1G")?;
-        let lun = u8::try_from(first.create_lun("p/v", "64M")?)?;
-        let target = first.target_name()?;
-        copy_directory(&first, &second)?;
-        second.restart()?;
-        let pair = Self { _folder: folder, first, second, target, lun };
-        pair.wait_for(&pair.second, "standby")?;
-        Ok(pair)
-    }
-
-    fn host(&self, array: &Array, name: &str) -> Result<RawSession> {
-        let name = format!("iqn.2026-01.org.example:{name}");
-        RawSession::log_in(array.portal(), &name, &self.target)
-    }
-
-    fn wait_for(&self, array: &Array, state: &str) -> Result<()> {
-        wait_until(state, || Ok(standing(array)?.as_deref() == Some(state)))
-    }
-}
-
-/// How a controller serves the pool, as it says itself.
-fn standing(array: &Array) -> Result<Option<String>> {
-    let controllers = array.gantry_json(&["controller", "list"])?;
-    let controllers = controllers.as_array().context("a list")?;
-    let this = controllers.iter().find(|one| one["is_this"] == Value::Bool(true));
-    let state = this.and_then(|one| one.pointer("/pools/0/state")).and_then(Value::as_str);
-    Ok(state.map(str::to_owned))
-}
-
-/// As an administrator pairs two controllers: the second begins with a copy of the first's directory.
-fn copy_directory(from: &Array, to: &Array) -> Result<()> {
-    fs::create_dir_all(to.data())?;
-    for entry in fs::read_dir(from.data())? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let is_kept = name.to_str().is_some_and(|name| name.ends_with(".json"));
-        if is_kept && entry.file_type()?.is_file() {
-            fs::copy(entry.path(), to.data().join(name))?;
-        }
-    }
-    Ok(())
-}
 
 /// Group and state of each descriptor.
 fn groups(session: &mut RawSession, lun: u8) -> Result<Vec<(u8, u8)>> {
@@ -366,17 +302,102 @@ fn of_an_owner_that_stands_still_nothing_is_taken_and_it_goes_on() -> Result<()>
     let lun = pair.lun;
     let (mut active, mut standby) = (pair.host(&pair.first, "a")?, pair.host(&pair.second, "a")?);
     assert_eq!(write(&mut active, lun, 0, 7)?.0, 0);
-    let id = Pid::from_raw(pair.first.process_id()?.try_into()?).context("a process id")?;
-    kill_process(id, Signal::STOP)?;
+    signal(&pair.first, Signal::STOP)?;
     // It is tried five times a second whether the pool was let go.
     thread::sleep(Duration::from_secs(2));
     let state = standing(&pair.second);
     let (written, told) = (write(&mut standby, lun, 0, 8), groups(&mut standby, lun));
-    kill_process(id, Signal::CONT)?;
+    signal(&pair.first, Signal::CONT)?;
     assert_eq!(state?.as_deref(), Some("standby"));
     assert_eq!(written?.1, STANDBY);
     assert_eq!(told?, [(1, ACTIVE), (2, STANDBY_STATE)]);
     assert_eq!(write(&mut active, lun, 1, 9)?.0, 0);
     assert_eq!((read(&mut active, lun, 0)?, read(&mut active, lun, 1)?), (7, 9));
     Ok(())
+}
+
+const UNAVAILABLE_STATE: u8 = 3;
+
+#[test]
+fn paired_controllers_tell_each_other_what_they_serve_and_are_missed_when_they_are_silent()
+-> Result<()> {
+    let mut pair = Pair::start()?;
+    assert_eq!(listed(&pair.first, false)?["reachable"], false);
+    pair_up(&pair)?;
+    let other = listed(&pair.second, false)?;
+    assert_eq!(other["pools"][0]["state"], "active-optimized");
+    assert_eq!(other["version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(told(&pair.first)?.as_deref(), Some("standby"));
+    let table = pair.second.gantry(&["controller", "list"])?;
+    assert!(table.contains("heard"), "{table}");
+    let refused =
+        pair.second.try_gantry(&["volume", "create", "p/w", "--size", "1M"])?.failure()?;
+    assert!(refused.contains("ask controller 1, which has pool p"), "{refused}");
+    let metrics = Request::new("GET", "/metrics")
+        .send_to_socket(&pair.second.data().join("gantry.sock"))?
+        .body;
+    assert!(metrics.contains("gantry_controller_reachable{controller=\"1\"} 1"), "{metrics}");
+
+    // It stands still: it is missed, its pool stays where it is, and it is heard again.
+    let mut standby = pair.host(&pair.second, "a")?;
+    signal(&pair.first, Signal::STOP)?;
+    let missed = wait_until("it is missed", || Ok(told(&pair.second)?.is_none()));
+    let (state, other) = (standing(&pair.second), listed(&pair.second, false));
+    signal(&pair.first, Signal::CONT)?;
+    missed?;
+    assert_eq!(state?.as_deref(), Some("standby"));
+    let other = other?;
+    assert_eq!((&other["reachable"], other["heard_at"].is_u64()), (&Value::Bool(false), true));
+    wait_until("it is heard again", || Ok(told(&pair.second)?.is_some()))?;
+    let events = pair.second.gantry(&["events"])?;
+    assert!(events.contains("controller 1") && events.contains("is not heard"), "{events}");
+    assert_eq!(write(&mut standby, pair.lun, 0, 8)?.1, STANDBY);
+
+    // Both know each other after a restart, without a word on the command line.
+    pair.first.stop()?;
+    pair.wait_for(&pair.second, "active-optimized")?;
+    pair.first.restart()?;
+    for array in [&pair.first, &pair.second] {
+        wait_until("the other one is heard", || Ok(listed(array, false)?["reachable"] == true))?;
+    }
+    pair.first.gantry(&["controller", "forget", "2"])?;
+    wait_until("nobody is heard", || Ok(listed(&pair.second, false)?["reachable"] == false))?;
+    assert_eq!(listed(&pair.first, false)?["paired"], false);
+    Ok(())
+}
+
+#[test]
+fn hosts_are_told_of_another_controller_what_it_says_itself() -> Result<()> {
+    let mut pair = Pair::start()?;
+    pair_up(&pair)?;
+    let lun = pair.lun;
+    let pool = pair.first.gantry_json(&["pool", "show", "p"])?;
+    let file = text(&pool, "/devices/0/device")?.trim_start_matches("file:").to_owned();
+    pair.first.stop()?;
+    pair.second.stop()?;
+    fs::rename(&file, format!("{file}.away"))?;
+    pair.first.restart()?;
+    pair.second.restart()?;
+    for array in [&pair.first, &pair.second] {
+        wait_until("the other one has no pool", || {
+            Ok(told(array)?.as_deref() == Some("unavailable"))
+        })?;
+    }
+    let mut host = pair.host(&pair.second, "a")?;
+    let both = [(1, UNAVAILABLE_STATE), (2, UNAVAILABLE_STATE)];
+    wait_until("it says so", || Ok(groups(&mut host, lun)? == both))?;
+    // Of one that is silent nobody knows: hosts are to ask it.
+    signal(&pair.first, Signal::STOP)?;
+    let asked = wait_until("it is missed", || {
+        Ok(groups(&mut host, lun)? == [(1, ACTIVE), (2, UNAVAILABLE_STATE)])
+    });
+    signal(&pair.first, Signal::CONT)?;
+    asked?;
+    wait_until("it is heard again", || Ok(groups(&mut host, lun)? == both))?;
+    fs::rename(format!("{file}.away"), &file)?;
+    wait_until("one of them serves", || {
+        Ok([standing(&pair.first)?, standing(&pair.second)?]
+            .iter()
+            .any(|state| state.as_deref() == Some("active-optimized")))
+    })
 }

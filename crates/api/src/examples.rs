@@ -102,6 +102,8 @@ fn of_operations(route: Route) -> Option<Value> {
         Route::SetSchedule => json!({
             "volumes": ["fast/vmfs-1", "fast/vmfs-2"], "every_seconds": 3600, "keep": 24,
         }),
+        Route::PairControllers => json!({ "address": "192.0.2.1:3262" }),
+        Route::JoinController => json!({ "code": "1=192.0.2.1:3262/FINGERPRINT/SECRET" }),
         Route::SetAlerts => json!({
             "webhooks": [
                 { "name": "chat", "url": "https://chat.example/hook", "severity": "warning" },

@@ -37,7 +37,9 @@ pub use configuration::{
     ConfiguredMap, ConfiguredPathState, ConfiguredPool, ConfiguredSchedule, ConfiguredShape,
     ConfiguredVolume, Imported,
 };
-pub use controllers::{Controller, PoolStanding};
+pub use controllers::{
+    Controller, JoinController, PairController, Paired, PairingCode, PoolStanding,
+};
 pub use events::{Event, EventKind, Severity};
 pub use ledger::{
     Asked, Finding, FindingKind, Forecast, Holder, HolderKind, Live, LockAttempt, LockMap,

@@ -9,13 +9,13 @@ use crate::{
     AddDevice, Alerts, AttachMember, AuditEntry, ChangeHost, ChangePassword, ChangeUser, Chap,
     CloneVolume, Configuration, ControlResilver, Controller, CreateHost, CreatePool, CreatePortal,
     CreateSnapshots, CreateToken, CreateUser, CreateVolume, Delivery, Discovery, Event, ExportPool,
-    Finding, Forecast, Group, Host, Identification, ImportPool, Imported, Live, LockMap,
-    LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger, Pool, PoolImport, Portal,
-    Primitives, Reclaim, RecoveryKey, Rename, ResizePool, ResizeVolume, ResumePool, RevertVolume,
-    Role, Schedule, Scrub, SeriesHistory, SeriesName, Session, SetGroup, SetHostLimits,
-    SetPathState, SetPrimitives, SetRateLimits, SetReservations, SetSchedule, SetSnapshotDeletion,
-    SetSpares, SetTags, Snapshot, SnapshotChanges, StartScrub, Target, Task, Thresholds, Token,
-    User, Volume,
+    Finding, Forecast, Group, Host, Identification, ImportPool, Imported, JoinController, Live,
+    LockMap, LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger, PairController,
+    Paired, PairingCode, Pool, PoolImport, Portal, Primitives, Reclaim, RecoveryKey, Rename,
+    ResizePool, ResizeVolume, ResumePool, RevertVolume, Role, Schedule, Scrub, SeriesHistory,
+    SeriesName, Session, SetGroup, SetHostLimits, SetPathState, SetPrimitives, SetRateLimits,
+    SetReservations, SetSchedule, SetSnapshotDeletion, SetSpares, SetTags, Snapshot,
+    SnapshotChanges, StartScrub, Target, Task, Thresholds, Token, User, Volume,
 };
 use row::{delete, get, patch, post, put};
 
@@ -312,6 +312,14 @@ routes! {
     /// The controllers of the array, and how each pool is served.
     ListControllers: get("/v1/controllers", Role::Viewer, || gives(list::<Controller>()))
         .listed_by(&["number"]),
+    /// A code by which another controller joins this one, once, from [`crate::PairController`].
+    PairControllers: post("/v1/controllers/pair", Role::Admin,
+        || gives(one::<PairingCode>()).may_take::<PairController>()),
+    /// Join the controller that gave a code, from [`crate::JoinController`].
+    JoinController: post("/v1/controllers/join", Role::Admin,
+        || gives(one::<Paired>()).takes::<JoinController>()),
+    /// Forget another controller: it is not heard any more.
+    ForgetController: delete("/v1/controllers/{controller}", Role::Admin, || gives(nothing())),
     /// All sessions.
     ListSessions: get("/v1/sessions", Role::Viewer, || gives(list::<Session>()))
         .listed_by(&["initiator", "isid", "tsih"]),

@@ -432,6 +432,25 @@ pub(crate) enum ControllerCommand {
         /// The pool.
         pool: String,
     },
+    /// Print a code by which another controller joins this one, once, within ten minutes. Whoever has it
+    /// can become a controller of the array.
+    Pair {
+        /// Where the other controller finds the link of this one, if it is not the address of --link.
+        #[arg(long, value_name = "HOST:PORT")]
+        address: Option<String>,
+    },
+    /// Join the controller that printed a code: both know each other's certificate from then on.
+    Join {
+        /// The code; - for the standard input.
+        #[arg(value_name = "CODE")]
+        code: String,
+    },
+    /// Forget another controller: it is not heard any more until it is paired anew.
+    Forget {
+        /// Its number.
+        #[arg(value_name = "NUMBER")]
+        controller: u16,
+    },
 }
 
 #[derive(Debug, Subcommand)]

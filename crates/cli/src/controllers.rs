@@ -1,35 +1,28 @@
 //! Subcommands for the controllers of an array.
 
-use anyhow::Result;
-use api::{Controller, Pool};
+use std::io;
+
+use anyhow::{Context, Result};
+use api::{Controller, JoinController, PairController, Paired, PairingCode, Pool};
+use notation::format_time;
 use reqwest::Method;
 
 use crate::arguments::ControllerCommand;
 use crate::commands::Invocation;
 use crate::pools::pool_route;
-use crate::tables::table;
+use crate::tables::{Table, table};
+
+const ROUTE: &str = "/v1/controllers";
+
+/// Stands for the standard input.
+const STANDARD_INPUT: &str = "-";
 
 impl Invocation {
     pub(crate) fn controller(&self, command: &ControllerCommand) -> Result<()> {
         match command {
             ControllerCommand::List => {
-                let controllers = self.client.get::<Vec<Controller>>("/v1/controllers")?;
-                self.show(&controllers, |controllers| {
-                    let mut rows = table(&["CONTROLLER", "PORTALS", "POOL", "STATE"]);
-                    for controller in controllers {
-                        let this = if controller.is_this { " (this)" } else { "" };
-                        let number = format!("{}{this}", controller.number);
-                        for one in &controller.pools {
-                            let state = one.state.map_or("ask it", |state| state.name());
-                            let portals = controller.portals.join(" ");
-                            rows.add_row([&number, &portals, &one.pool, state]);
-                        }
-                        if controller.pools.is_empty() {
-                            rows.add_row([&number, &controller.portals.join(" "), "-", "-"]);
-                        }
-                    }
-                    rows
-                })
+                let controllers = self.client.get::<Vec<Controller>>(ROUTE)?;
+                self.show(&controllers, |controllers| list(controllers))
             }
             ControllerCommand::Switch { pool } => {
                 let route = format!("{}/switch", pool_route(pool)?);
@@ -42,6 +35,77 @@ impl Invocation {
                     )
                 })
             }
+            ControllerCommand::Pair { address } => {
+                let route = format!("{ROUTE}/pair");
+                let body = PairController { address: address.clone() };
+                self.changed::<PairingCode>(Method::POST, &route, &body, |pairing| {
+                    format!(
+                        "At the other controller, once and before {}:\n\n    gantry controller join \
+                         {}\n\nWhoever has this code can become a controller of the array.",
+                        format_time(pairing.expires),
+                        pairing.code
+                    )
+                })
+            }
+            ControllerCommand::Join { code } => {
+                let body = JoinController { code: read_code(code)? };
+                let route = format!("{ROUTE}/join");
+                self.changed::<Paired>(Method::POST, &route, &body, |paired| {
+                    format!("Paired with controller {}.", paired.number)
+                })
+            }
+            ControllerCommand::Forget { controller } => {
+                let sentence = format!(
+                    "Forgot controller {controller}. Do the same there, or it goes on trying to be heard."
+                );
+                self.delete(&format!("{ROUTE}/{controller}"), &sentence)
+            }
         }
+    }
+}
+
+fn read_code(code: &str) -> Result<String> {
+    if code != STANDARD_INPUT {
+        return Ok(code.to_owned());
+    }
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).context("cannot read the code from the standard input")?;
+    Ok(line.trim().to_owned())
+}
+
+fn list(controllers: &[Controller]) -> Table {
+    let mut rows = table(&["CONTROLLER", "LINK", "VERSION", "PORTALS", "POOL", "STATE"]);
+    for controller in controllers {
+        let this = if controller.is_this { " (this)" } else { "" };
+        let number = format!("{}{this}", controller.number);
+        let link = link(controller);
+        let version = controller.version.as_deref().unwrap_or("-");
+        let portals = controller.portals.join(" ");
+        for one in &controller.pools {
+            let state = one.state.map_or("ask it", |state| state.name());
+            rows.add_row([&number, &link, version, &portals, &one.pool, state]);
+        }
+        if controller.pools.is_empty() {
+            rows.add_row([&number, &link, version, &portals, "-", "-"]);
+        }
+    }
+    rows
+}
+
+/// Whether a controller is heard, and if not since when and why.
+fn link(controller: &Controller) -> String {
+    let Controller { is_this, reachable, paired, heard_at, problem, .. } = controller;
+    if *is_this {
+        return controller.link.clone().unwrap_or_else(|| "-".to_owned());
+    }
+    let silent = match (paired, heard_at) {
+        (false, _) => "not paired".to_owned(),
+        (true, _) if *reachable => return "heard".to_owned(),
+        (true, Some(since)) => format!("silent since {}", format_time(*since)),
+        (true, None) => "not heard yet".to_owned(),
+    };
+    match problem {
+        Some(problem) => format!("{silent}: {problem}"),
+        None => silent,
     }
 }

@@ -94,6 +94,9 @@ pub enum ExportEvent {
     },
     /// How this controller serves a volume, where others may serve it, too.
     UnitAccess(VolumeId, AccessState),
+    /// How other controllers serve a volume, by target port group, as they say themselves; a group that
+    /// is missing says nothing.
+    PeerAccess(VolumeId, BTreeMap<u16, AccessState>),
     /// The hidden volume that holds what ROD tokens of a volume stand for.
     RodTokenSpace(VolumeId, RodTokenSpace),
 }

@@ -22,6 +22,7 @@ pub mod identification;
 pub mod import;
 pub mod leftovers;
 pub mod limits;
+pub mod link;
 pub mod lost_accounts;
 pub mod lun_maps;
 pub mod lun_rest;

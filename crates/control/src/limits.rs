@@ -71,3 +71,24 @@ pub const GAPS_SEARCHED_MAX: usize = 256;
 
 /// How often newer records of a pool are gone through; what cannot be taken then is told.
 pub const MERGE_PASSES_MAX: usize = 3;
+
+/// How long a controller may be silent on the link before what it said last is not told any more.
+pub const LINK_SILENCE: Duration = Duration::from_secs(3);
+
+/// The greatest number of a controller.
+pub const LINK_NUMBER_MAX: u16 = 256;
+
+/// Portals that a controller may tell; a message with more is refused.
+pub const LINK_PORTALS_MAX: usize = 128;
+
+/// Bytes of the version of a program in a message; a message with a longer one is refused.
+pub const LINK_VERSION_BYTES_MAX: usize = 64;
+
+/// Bytes of an address (HOST:PORT), and of other texts in a message; longer ones are refused.
+pub const LINK_ADDRESS_BYTES_MAX: usize = 256;
+
+/// How long a code that pairs two controllers may be used.
+pub const PAIRING_LIFE: Duration = Duration::from_secs(600);
+
+/// Wrong secrets after which a code may not be used any more.
+pub const PAIRING_ATTEMPTS_MAX: u32 = 5;

@@ -44,13 +44,15 @@ pub(crate) fn check(state: AccessState, row: &Row) -> Result<(), SenseCode> {
     }
 }
 
-/// How this controller serves one logical unit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// How one logical unit is served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct UnitAccess {
-    /// Active/optimized where its pool is open here.
+    /// By this controller: active/optimized where its pool is open here.
     pub(crate) state: AccessState,
     /// Whether it was ever another one.
     pub(crate) was_changed: bool,
+    /// By other controllers, in their groups, as they said themselves.
+    told: BTreeMap<u16, AccessState>,
 }
 
 impl UnitAccess {
@@ -60,6 +62,27 @@ impl UnitAccess {
         self.was_changed |= is_new;
         self.state = state;
         is_new
+    }
+
+    /// Takes what other controllers say of themselves, by group, in place of what they said before;
+    /// returns whether it is something else.
+    pub(crate) fn tell(&mut self, told: &BTreeMap<u16, AccessState>) -> bool {
+        let is_new = self.told != *told;
+        if is_new {
+            self.was_changed = true;
+            self.told.clone_from(told);
+        }
+        is_new
+    }
+}
+
+/// The state at another controller that says nothing of itself, by the state here.
+const fn of_silent(here: AccessState) -> AccessState {
+    match here {
+        AccessState::ActiveOptimized
+        | AccessState::ActiveNonOptimized
+        | AccessState::Transitioning => AccessState::Standby,
+        AccessState::Standby | AccessState::Unavailable => AccessState::ActiveOptimized,
     }
 }
 
@@ -110,18 +133,18 @@ impl PortGroups {
     }
 
     /// The state of a logical unit in a group. In this controller's groups it is what an
-    /// administrator chose, unless the unit is not served here. Another controller is standby while this
-    /// one has the pool or opens it, and else the one to be asked: this one cannot see how it serves.
-    pub(crate) fn state_of(&self, group: u16, access: UnitAccess) -> AccessState {
-        let is_here = matches!(
-            access.state,
-            AccessState::ActiveOptimized
-                | AccessState::ActiveNonOptimized
-                | AccessState::Transitioning
-        );
+    /// administrator chose, unless the unit is not served here. Another controller's is what that one
+    /// said. Of one that says nothing, standby is told while this one has the pool or opens it, and else
+    /// that it is the one to be asked: this one cannot see how it serves. One that says it has what is
+    /// served here spoke of before.
+    pub(crate) fn state_of(&self, group: u16, access: &UnitAccess) -> AccessState {
+        let is_served = access.state == AccessState::ActiveOptimized;
+        let told = access.told.get(&group).copied().filter(|told| {
+            !is_served
+                || !matches!(told, AccessState::ActiveOptimized | AccessState::ActiveNonOptimized)
+        });
         match (self.others.contains(&group), access.state) {
-            (true, _) if is_here => AccessState::Standby,
-            (true, _) => AccessState::ActiveOptimized,
+            (true, own) => told.unwrap_or(of_silent(own)),
             (false, AccessState::ActiveOptimized) => self.state(group),
             (false, state) => state,
         }
@@ -137,7 +160,7 @@ impl PortGroups {
     }
 
     /// SPC-4 6.37: a target port group descriptor for each group, as one logical unit tells it.
-    pub(crate) fn descriptors(&self, access: UnitAccess) -> Vec<u8> {
+    pub(crate) fn descriptors(&self, access: &UnitAccess) -> Vec<u8> {
         let mut groups = BTreeMap::<u16, Vec<u16>>::new();
         for (&port, &group) in &self.ports {
             groups.entry(group).or_default().push(port);

@@ -1,5 +1,5 @@
 //! Identity of one controller of an array of several: its number, which is the tag of its target portal
-//! group, and the portals of the others. It is kept in the data directory.
+//! group, where it listens for the others, and their portals. It is kept in the data directory.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail};
 use array::Portal;
+use control::link::check_address;
 use control::portals::Portals;
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +26,37 @@ pub(crate) struct Controller {
     number: u16,
     /// Portals of other controllers, each with its target portal group.
     others: BTreeMap<SocketAddr, u16>,
+    /// Where it listens for other controllers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    link: Option<SocketAddr>,
+    /// Portals that other controllers told, by number, each with its target portal group: they count
+    /// in place of those above. The link keeps them.
+    #[serde(skip)]
+    told: BTreeMap<u16, BTreeMap<SocketAddr, u16>>,
+}
+
+/// Where the link of another controller listens, as it is written on the command line: NUMBER=HOST:PORT.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PeerLink {
+    pub(crate) number: u16,
+    pub(crate) address: String,
+}
+
+impl FromStr for PeerLink {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || {
+            format!(
+                "'{text}' is not NUMBER=HOST:PORT: write for example 2=192.0.2.2:3262, the number of the \
+                 other controller and where its --link listens"
+            )
+        };
+        let (number, address) = text.split_once('=').ok_or_else(wrong)?;
+        let number = parse_number(number).map_err(|_| wrong())?;
+        check_address(address).map_err(|_| wrong())?;
+        Ok(Self { number, address: address.to_owned() })
+    }
 }
 
 /// A portal of another controller, as it is written on the command line: GROUP=IP:PORT.
@@ -58,7 +90,18 @@ impl Controller {
     /// What the command line says; what it does not say is as it was at the last start.
     pub(crate) fn load(directory: &DataDirectory, options: &Options) -> Result<Self> {
         let kept = directory.load_controller()?;
-        let controller = kept.clone().changed(options.controller, &options.peer_portal)?;
+        let mut controller = kept.clone().changed(options.controller, &options.peer_portal)?;
+        // What a copied data directory says of another controller is not meant.
+        let is_same = kept.number == controller.number;
+        controller.link = options.link.or(controller.link.filter(|_| is_same));
+        if controller.number == 0 && (controller.link.is_some() || !options.peer.is_empty()) {
+            bail!(
+                "--link and --peer are for several controllers: say which one this is by --controller"
+            );
+        }
+        if options.peer.iter().any(|peer| peer.number == controller.number) {
+            bail!("--peer {}=... names this controller: name another one", controller.number);
+        }
         if controller != kept {
             directory.save_controller(&controller)?;
         }
@@ -104,20 +147,61 @@ impl Controller {
         }
     }
 
+    /// Where it listens for other controllers.
+    pub(crate) const fn link(&self) -> Option<SocketAddr> {
+        self.link
+    }
+
+    /// Takes what others told of their portals, by number; returns whether it is something else than
+    /// before. What would be this controller's group is not taken.
+    pub(crate) fn learn(&mut self, told: BTreeMap<u16, BTreeMap<SocketAddr, u16>>) -> bool {
+        let own = self.group();
+        let mut told = told;
+        told.remove(&self.number);
+        for portals in told.values_mut() {
+            portals.retain(|_, group| *group != own);
+        }
+        told.retain(|_, portals| !portals.is_empty());
+        let is_new = self.told != told;
+        self.told = told;
+        is_new
+    }
+
+    /// Portals of the others, each with its target portal group.
+    fn portals_of_others(&self) -> impl Iterator<Item = (SocketAddr, u16)> {
+        let said = self.others.iter().filter(|(_, number)| !self.told.contains_key(number));
+        let all = self.told.values().flatten().chain(said);
+        all.map(|(&address, &group)| (address, group))
+    }
+
     /// Whether a target portal group is another controller's.
     pub(crate) fn is_of_another(&self, group: u16) -> bool {
-        self.others.values().any(|&other| other == group)
+        self.portals_of_others().any(|(_, other)| other == group)
     }
 
     /// Where the others listen.
     pub(crate) fn others(&self) -> Portals {
-        let portal = |(&address, &group)| (address, Portal { group, redirect: None });
-        self.others.iter().map(portal).collect()
+        let portal = |(address, group)| (address, Portal { group, redirect: None });
+        self.portals_of_others().map(portal).collect()
     }
 
     /// Their target ports, each with its group.
     pub(crate) fn other_ports(&self) -> BTreeMap<u16, u16> {
-        self.others.values().map(|&group| (group, group)).collect()
+        self.portals_of_others().map(|(_, group)| (group, group)).collect()
+    }
+
+    /// The others that the command line named or that told their portals, and these portals.
+    pub(crate) fn known_others(&self) -> BTreeMap<u16, Vec<SocketAddr>> {
+        let mut known = BTreeMap::<u16, Vec<SocketAddr>>::new();
+        for (number, portals) in &self.told {
+            known.insert(*number, portals.keys().copied().collect());
+        }
+        for (address, number) in &self.others {
+            if !self.told.contains_key(number) {
+                known.entry(*number).or_default().push(*address);
+            }
+        }
+        known
     }
 }
 

@@ -19,6 +19,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::controller::Controller;
+use crate::link::Known;
 use crate::recovery_key::{self, KeptKey, RecoveryKey};
 use crate::yielding;
 use generations::Found;
@@ -34,6 +35,7 @@ const USERS_NAME: &str = "users.json";
 const RECOVERY_KEY_NAME: &str = "recovery-key.json";
 const RESERVATION_KEY_NAME: &str = "reservation-key.json";
 const CONTROLLER_NAME: &str = "controller.json";
+const PEERS_NAME: &str = "link-peers.json";
 const SOCKET_NAME: &str = "gantry.sock";
 const LOCK_NAME: &str = "gantryd.lock";
 
@@ -171,6 +173,16 @@ impl DataDirectory {
     /// Replaces that as one step.
     pub(crate) fn save_controller(&self, controller: &Controller) -> Result<()> {
         self.save_generation(CONTROLLER_NAME, &json(controller)?)
+    }
+
+    /// Reads what is known of other controllers; nothing before they are paired.
+    pub(crate) fn load_peers(&self) -> Result<Known> {
+        Ok(self.load_generations(PEERS_NAME, generations::parse_json)?.unwrap_or_default())
+    }
+
+    /// Replaces that as one step.
+    pub(crate) fn save_peers(&self, known: &Known) -> Result<()> {
+        self.save_generation(PEERS_NAME, &json(known)?)
     }
 
     /// Replaces the configuration as one step: after a crash the old or the new one is there.

@@ -50,7 +50,7 @@ use gate::Gate;
 use tls::Certificate;
 
 pub(crate) use audit::Audit;
-pub(crate) use doors::{Closed, Doors};
+pub(crate) use doors::{Closed, Doors, Place};
 pub(crate) use tls::expires as certificate_expires;
 
 /// A request on its way to the reactor.

@@ -21,6 +21,7 @@ mod http;
 mod iscsi;
 mod ledger_feed;
 pub mod limits;
+mod link;
 mod log_writer;
 pub mod logs;
 mod management;

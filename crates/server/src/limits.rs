@@ -389,3 +389,25 @@ pub const STANDBY_PAUSE: Duration = Duration::from_millis(200);
 /// Time for which a controller that gave a pool up leaves it to the others; then it opens the pool again
 /// if none has.
 pub const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// How often a controller tells the others how it is, if that did not change.
+pub const LINK_BEAT: Duration = Duration::from_millis(500);
+
+/// The least time between two messages of the link on one connection: further ones wait.
+pub const LINK_GAP: Duration = Duration::from_millis(50);
+
+/// How long a handshake of the link, its first message, or an answer may take; then the connection is
+/// closed.
+pub const LINK_PATIENCE: Duration = Duration::from_secs(3);
+
+/// Bytes of a message of the link, with its end; a connection with a longer one is closed.
+pub const LINK_LINE_BYTES_MAX: u64 = 64 << 10;
+
+/// Connections to the link that there may be at once; one that has proved nothing yet makes room.
+pub const LINK_CONNECTIONS_MAX: usize = 64;
+
+/// Those of them that one IP address (of IPv6 one /64 network) may have.
+pub const LINK_CONNECTIONS_PER_ADDRESS: usize = 16;
+
+/// The pause before a peer is connected to again after that failed.
+pub const LINK_RETRY: Duration = Duration::from_secs(1);

@@ -22,6 +22,7 @@ mod metrics;
 mod mirrors;
 mod offload;
 mod opening;
+mod peers;
 mod pool_import;
 mod pool_records;
 mod pools;
@@ -76,6 +77,7 @@ use crate::guard::guarded;
 use crate::http::{Audit, Call, Mailbox, Reply};
 use crate::iscsi::Sessions;
 use crate::limits::VOLUMES_PER_TICK;
+use crate::link::Link;
 use crate::options::{IoMethod, Options};
 use crate::pool::OpenDevice;
 use crate::pools::{PoolId, Round};
@@ -86,6 +88,7 @@ use gathering::{Gather, Gatherings, Subject};
 use incidents::Outputs;
 use jobs::{Job, Jobs};
 use lun_rest::LunRest;
+use peers::Peers;
 use pool_import::{Exporting, Importing};
 use pool_records::{PoolRecords, PoolUpgrade};
 use problems::{bad_request, failed, gone, internal, is_opening, refused};
@@ -117,6 +120,8 @@ pub(crate) struct Management {
     pub(crate) portals: Portals,
     /// What hosts were told of pools, where the array has several controllers.
     standings: BTreeMap<String, Standing>,
+    /// The other controllers.
+    peers: Peers,
     pub(crate) io: IoMethod,
     /// How long a member of a mirror may take for one I/O.
     hang_limit: Duration,
@@ -330,7 +335,7 @@ impl Management {
     pub(crate) fn new(
         mut configuration: Configuration,
         secrets: Secrets,
-        (directory, controller): (Arc<DataDirectory>, Controller),
+        (directory, controller, link): (Arc<DataDirectory>, Controller, Option<Link>),
         (events, audit): (Events, Arc<Audit>),
         options: &Options,
         mailbox: Mailbox,
@@ -353,6 +358,7 @@ impl Management {
             gatherings: Gatherings::default(),
             portals: Portals::of(controller),
             standings: BTreeMap::new(),
+            peers: Peers::of(link),
             io: options.io,
             hang_limit: Duration::from_secs(options.hang_limit),
             memory_bytes: options.memory,
@@ -400,10 +406,13 @@ impl Management {
     /// Begins to carry out a request. Whatever happens it is answered, once.
     pub(crate) fn call(&mut self, plane: &mut DataPlane, sessions: &Sessions, call: Call) {
         let Call { route, parameters, body, preconditions, reply } = call;
-        if route == Route::TestAlerts {
-            return self.events.alerts.test(reply);
-        }
         let parameters = Parameters(parameters);
+        match route {
+            Route::TestAlerts => return self.events.alerts.test(reply),
+            Route::JoinController => return self.join_controller(&body, reply),
+            Route::ForgetController => return self.forget_controller(&parameters, reply),
+            _ => {}
+        }
         let outcome = self.guarded(|management| {
             if !preconditions.is_empty() {
                 // RFC 9110 13.2.1: what is wrong about the request itself goes first.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, ValueEnum};
 
-use crate::controller::{PeerPortal, parse_number};
+use crate::controller::{PeerLink, PeerPortal, parse_number};
 use crate::iscsi::SessionOptions;
 use crate::limits::MEMORY_BYTES_MIN;
 use crate::logs::LogAddress;
@@ -32,6 +32,14 @@ pub struct Options {
     /// Hosts are told of it. Those of the last start are kept if none is given.
     #[arg(long, value_name = "NUMBER=IP:PORT")]
     pub(crate) peer_portal: Vec<PeerPortal>,
+    /// Address where this controller listens for the others of the array; those that were paired with it
+    /// ('gantry controller pair') are heard. Kept in the data directory.
+    #[arg(long, value_name = "IP:PORT")]
+    pub(crate) link: Option<SocketAddr>,
+    /// Where the --link of another controller listens, with its number; may be repeated. Kept in the data
+    /// directory; pairing sets it, too.
+    #[arg(long, value_name = "NUMBER=HOST:PORT")]
+    pub(crate) peer: Vec<PeerLink>,
     #[command(flatten)]
     pub(crate) http: HttpOptions,
     /// Memory for data in flight, in MiB.

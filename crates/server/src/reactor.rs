@@ -27,6 +27,7 @@ use crate::ledger_feed::LedgerFeed;
 use crate::limits::{
     CALLS_PER_TURN, CALLS_TIME_PER_TURN, FILL_INTERVAL, LANE_COMMANDS_MAX, STARTS_PER_TURN, TICK,
 };
+use crate::link::{self, Link};
 use crate::management::{Management, Scene};
 use crate::open_files::OpenFiles;
 use crate::options::{Options, ReserveDevices};
@@ -105,7 +106,8 @@ impl Reactor {
         target.set_switches_off(configuration.switches_off);
         let alerts = Alerts::start(&configuration.target_name)?;
         let events = events::Events::open(directory.path(), alerts)?;
-        let identity = (directory, controller);
+        let link = start_link(options, &directory, &controller, &configuration.uuid)?;
+        let identity = (directory, controller, link);
         let management =
             Management::new(configuration, secrets, identity, (events, audit), options, mailbox)?;
         let mut reactor = Self {
@@ -352,6 +354,26 @@ impl Reactor {
         }
         Ok(())
     }
+}
+
+/// Starts the link of one controller of several.
+fn start_link(
+    options: &Options,
+    directory: &Arc<DataDirectory>,
+    controller: &Controller,
+    array: &str,
+) -> Result<Option<Link>> {
+    if !controller.is_one_of_several() {
+        return Ok(None);
+    }
+    let peers = options.peer.iter().map(|peer| (peer.number, peer.address.clone()));
+    let place = link::Place {
+        array: array.to_owned(),
+        number: controller.number(),
+        listen: controller.link(),
+        peers: peers.collect(),
+    };
+    Link::start(directory, place).map(Some)
 }
 
 fn stop_on_signals(mailbox: Mailbox) -> Result<()> {

@@ -354,17 +354,32 @@ export interface ControlResilver {
 
 /** A controller of the array. */
 export interface Controller {
+  /** When it was heard last, seconds since 1970; `null` if never since the one that answers was started. */
+  heard_at: number | null;
   /** Whether it is the one that answers. */
   is_this: boolean;
+  /** Where its link listens: HOST:PORT. */
+  link: string | null;
   /** Its number, which is the tag of its target portal group: 1 for the only one. */
   number: number;
+  /** Whether it is the one that answers, or was paired with that one. */
+  paired: boolean;
   /** Every pool. */
   pools: PoolStanding[];
   /**
-   * Addresses and TCP ports of its iSCSI portals; of another controller as this one was told at its
-   * start.
+   * Addresses and TCP ports of its iSCSI portals; of another controller as it said last on the link,
+   * or as this one was told at its start.
    */
   portals: string[];
+  /**
+   * Why the one that answers could not connect to its link, the last time it tried; `null` while it
+   * is heard.
+   */
+  problem: string | null;
+  /** Whether it was heard on the link within the last seconds; `true` for the one that answers. */
+  reachable: boolean;
+  /** The version of its program, as it said last. */
+  version: string | null;
 }
 
 /** A new host. */
@@ -740,6 +755,12 @@ export interface Imported {
   dry_run: boolean;
 }
 
+/** A controller is to join the one that gave a code. */
+export interface JoinController {
+  /** The code, whole. */
+  code: string;
+}
+
 /** Commits at the end of a damaged journal that cannot be applied. */
 export interface JournalLoss {
   /** Number of the newest one that hosts were surely told is on stable storage. */
@@ -1029,6 +1050,26 @@ export interface OffloadRow {
   zero: Asked;
 }
 
+/** A code is wanted by which another controller joins. */
+export interface PairController {
+  /** Where the other one finds the link of this one: HOST:PORT; by default the address of `--link`. */
+  address?: string | null;
+}
+
+/** Two controllers know each other. */
+export interface Paired {
+  /** The number of the other one. */
+  number: number;
+}
+
+/** A code by which one controller joins another, once. */
+export interface PairingCode {
+  /** The code. Whoever has it can become a controller of the array, as long as it lasts. */
+  code: string;
+  /** Until when it may be used, seconds since 1970. */
+  expires: number;
+}
+
 /** How well the paths of a target portal group work, as hosts are told (ALUA). */
 export type PathState =
   | 'active-optimized'
@@ -1131,8 +1172,8 @@ export interface PoolStanding {
   /** The pool. */
   pool: string;
   /**
-   * What hosts are told of its volumes there (ALUA); `null` for another controller, which knows it
-   * better: ask that one.
+   * What hosts are told of its volumes there (ALUA), of another controller as it says on the link;
+   * `null` while that is silent: ask that one.
    */
   state: PathState | null;
 }

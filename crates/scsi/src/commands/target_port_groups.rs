@@ -15,8 +15,8 @@ pub(super) fn report_target_port_groups(
         _ => return Err(Sense::invalid_cdb_bit(1, 7).into()),
     };
     let mut data = header.to_vec();
-    let access = execution.unit().map(|unit| unit.access).unwrap_or_default();
-    data.extend(execution.port_groups.descriptors(access));
+    let access = execution.unit().map(|unit| unit.access.clone()).unwrap_or_default();
+    data.extend(execution.port_groups.descriptors(&access));
     let length = data.len() as u32 - 4;
     data[..4].copy_from_slice(&length.to_be_bytes());
     Ok(Action::data(data, execution.cdb.u32(6)))

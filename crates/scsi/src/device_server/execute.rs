@@ -459,7 +459,7 @@ fn check(execution: &mut Execution<'_>) -> Result<(), Completion> {
     execution.check_switch()?;
     check_reserved_bits(&execution.cdb, row.usage)?;
     let group = execution.nexus.spec.target_portal_group;
-    let state = execution.port_groups.state_of(group, unit.access);
+    let state = execution.port_groups.state_of(group, &unit.access);
     access_state::check(state, row).map_err(Sense::from)?;
     check_ready(unit, row)?;
     if conflicts(row.reservation, unit, execution) {

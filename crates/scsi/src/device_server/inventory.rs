@@ -234,6 +234,15 @@ impl DeviceServer {
         }
     }
 
+    /// Takes what other controllers say of how they serve a logical unit, by target port group; a group
+    /// that is missing says nothing. If that differs from before, whoever sees the unit is told (2Ah/06h).
+    pub fn set_peer_access(&mut self, id: VolumeId, told: &BTreeMap<u16, AccessState>) {
+        let unit = self.units.get_mut(&id);
+        if unit.is_some_and(|unit| unit.access.tell(told)) {
+            self.establish(id, sense::ASYMMETRIC_ACCESS_STATE_CHANGED);
+        }
+    }
+
     /// Adds a unit attention condition for every nexus on every unit that it sees.
     fn establish_everywhere(&mut self, condition: SenseCode) {
         for nexus in self.nexuses.values_mut() {

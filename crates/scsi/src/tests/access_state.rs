@@ -213,3 +213,32 @@ fn a_unit_that_no_controller_may_reach_is_unavailable_and_one_that_comes_is_in_t
     }
     assert_eq!(world.fails(5, &cdb10(0x25, 0, 0, 0), &[]), (2, 4, 0x0b), "its size is not known");
 }
+
+#[test]
+fn of_another_controller_hosts_are_told_what_it_says_unless_it_cannot_be_true() {
+    let mut world = two_controllers();
+    let told = |state| BTreeMap::from([(9, state)]);
+    world.target.set_unit_access(ONE, AccessState::Standby);
+    world.fails(0, &[0; 6], &[]);
+    for (state, code) in [(AccessState::Transitioning, 0x0f), (AccessState::Unavailable, 3)] {
+        for _ in 0..2 {
+            world.target.set_peer_access(ONE, &told(state));
+        }
+        assert_eq!(world.fails(0, &[0; 6], &[]), (6, 0x2a, 6));
+        assert_eq!(world.run(ALICE, 0, &[0; 6], &[]).status, Status::Good);
+        assert_eq!(world.run(ALICE, 1, &[0; 6], &[]).status, Status::Good, "another unit");
+        assert_eq!(world.good(0, &REPORT, &[])[4 + 24..], group(code, 9, 2, &[9]));
+    }
+    // It says that it serves what is served here: it spoke of before.
+    world.target.set_peer_access(ONE, &told(AccessState::ActiveOptimized));
+    world.target.set_unit_access(ONE, AccessState::ActiveOptimized);
+    world.fails(0, &[0; 6], &[]);
+    assert_eq!(world.good(0, &REPORT, &[])[4 + 24..], group(2, 9, 2, &[9]));
+    world.target.set_unit_access(ONE, AccessState::Transitioning);
+    world.fails(0, &[0; 6], &[]);
+    assert_eq!(world.good(0, &REPORT, &[])[4 + 24..], group(0, 9, 2, &[9]));
+    // It falls silent.
+    world.target.set_peer_access(ONE, &BTreeMap::new());
+    world.fails(0, &[0; 6], &[]);
+    assert_eq!(world.good(0, &REPORT, &[])[4 + 24..], group(2, 9, 2, &[9]));
+}

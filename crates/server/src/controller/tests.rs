@@ -33,3 +33,35 @@ fn what_would_give_two_controllers_one_group_is_refused() {
     }
     assert_eq!(parse_number("256"), Ok(256));
 }
+
+#[test]
+fn what_others_tell_of_their_portals_counts_in_place_of_the_command_line() {
+    let peers = [peer("1=192.0.2.1:3260"), peer("3=192.0.2.3:3260")];
+    let mut second = Controller::default().changed(Some(2), &peers).unwrap();
+    let address = |text: &str| text.parse::<SocketAddr>().unwrap();
+    let told = || {
+        BTreeMap::from([
+            (1, BTreeMap::from([(address("192.0.2.9:3260"), 1), (address("192.0.2.9:3270"), 7)])),
+            (4, BTreeMap::from([(address("192.0.2.4:3260"), 2)])),
+            (2, BTreeMap::from([(address("192.0.2.2:3260"), 2)])),
+        ])
+    };
+    assert!(second.learn(told()) && !second.learn(told()));
+    let found: Vec<SocketAddr> = second.others().into_keys().collect();
+    let expected = ["192.0.2.3:3260", "192.0.2.9:3260", "192.0.2.9:3270"].map(address);
+    assert_eq!(found, expected, "nobody has this controller's group");
+    assert_eq!(second.other_ports().into_keys().collect::<Vec<_>>(), [1, 3, 7]);
+    assert!(second.is_of_another(7) && !second.is_of_another(2));
+    let text = serde_json::to_string(&second).unwrap();
+    let kept = serde_json::from_str::<Controller>(&text).unwrap();
+    assert_eq!(kept.others().len(), 2, "the link keeps what was told");
+}
+
+#[test]
+fn where_a_link_listens_is_written_with_the_number_of_its_controller() {
+    let expected = PeerLink { number: 2, address: "array-2.example.org:3262".to_owned() };
+    assert_eq!("2=array-2.example.org:3262".parse(), Ok(expected));
+    for text in ["", "2", "0=a:1", "257=a:1", "2=a", "2=a:0", "2=:3262", "2=a/b:3262"] {
+        assert!(text.parse::<PeerLink>().is_err(), "{text}");
+    }
+}

@@ -47,6 +47,7 @@ impl Listener for DeviceServer {
             ExportEvent::PathState { group, state } => self.set_access_state(group, state),
             ExportEvent::Ports { ref own, ref others } => self.set_ports(own.clone(), others),
             ExportEvent::UnitAccess(volume, state) => self.set_unit_access(volume, state),
+            ExportEvent::PeerAccess(volume, ref told) => self.set_peer_access(volume, told),
             ExportEvent::RodTokenSpace(of, RodTokenSpace { volume, size_bytes }) => {
                 self.set_rod_token_space(of, scsi::RodTokenSpace { volume, size_bytes });
             }

@@ -9,7 +9,6 @@ use mio::net::TcpListener;
 use mio::{Interest, Token};
 
 use super::refusals::Reason;
-use crate::exports::ExportEvent;
 use crate::limits::{ACCEPT_PAUSE, ACCEPTS_PER_TURN, LOGOUT_PATIENCE};
 use crate::management::PortalChange;
 use crate::reactor::{FIRST_LISTENER, Reactor};
@@ -53,19 +52,9 @@ impl Reactor {
                 tracing::error!(%address, %error, "a portal could not be opened");
             }
         }
-        self.tell_ports();
+        self.management.tell_ports(&mut self.plane);
         self.management.tell_path_states(&mut self.plane);
         Ok(())
-    }
-
-    /// Tells front ends every target port, whether anybody came through it or not: hosts ask
-    /// for all of them on each path (REPORT TARGET PORT GROUPS).
-    fn tell_ports(&mut self) {
-        let portals = self.management.portals().into_values();
-        let open = portals.filter(|portal| portal.redirect.is_none());
-        let own = open.map(|portal| (portal.group, portal.group)).collect();
-        let others = self.management.portals.controller().other_ports();
-        self.plane.exports.tell(&ExportEvent::Ports { own, others });
     }
 
     fn listen(&mut self, address: SocketAddr, mut socket: TcpListener) -> Result<()> {
@@ -83,7 +72,7 @@ impl Reactor {
         if changes.is_empty() {
             return;
         }
-        self.tell_ports();
+        self.management.tell_ports(&mut self.plane);
         for change in changes {
             match change {
                 PortalChange::Open(address, socket) => match self.listen(address, socket) {

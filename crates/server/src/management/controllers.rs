@@ -1,11 +1,13 @@
 //! One controller of several: tells hosts how each pool's volumes are served here, takes over pools that
 //! others let go, and gives pools up when an administrator wants another controller to have them.
 
-use api::{PoolStanding, Problem, Route};
+use std::collections::BTreeMap;
+
+use api::{Problem, Route};
+use array::AccessState;
 use block::DeviceKind;
 use control::claims::Purpose;
 use control::controllers::{Standing, may_change, state_of_unknown};
-use control::portals::describe_state;
 use control::reopening::Trouble;
 use store::{Change, Failure, Health, Outcome};
 
@@ -29,6 +31,7 @@ impl Management {
         if self.controller().is_one_of_several() {
             self.go_on_opening(plane);
             self.tell_access(plane);
+            self.look_at_link(plane);
         }
     }
 
@@ -46,7 +49,7 @@ impl Management {
     }
 
     /// How hosts were told that a pool is served.
-    fn told_standing(&self, plane: &DataPlane, name: &str) -> Standing {
+    pub(super) fn told_standing(&self, plane: &DataPlane, name: &str) -> Standing {
         let told = self.standings.get(name).copied();
         told.unwrap_or_else(|| self.standing(plane, name))
     }
@@ -57,7 +60,7 @@ impl Management {
             return;
         }
         let names = self.configuration.pools.keys();
-        let standings: std::collections::BTreeMap<String, Standing> =
+        let standings: BTreeMap<String, Standing> =
             names.map(|name| (name.clone(), self.standing(plane, name))).collect();
         if standings == self.standings {
             return;
@@ -84,6 +87,7 @@ impl Management {
                 self.inform(&name, format!("is served by controller {number}, this one"));
             }
         }
+        self.tell_peer_access(plane);
     }
 
     /// Volumes of a pool got their logical units, of which nobody was told how they are served.
@@ -131,6 +135,9 @@ impl Management {
             route,
             Route::ResumePool
                 | Route::SwitchPool
+                | Route::PairControllers
+                | Route::JoinController
+                | Route::ForgetController
                 | Route::CreatePortal
                 | Route::DeletePortal
                 | Route::CloseSession
@@ -145,10 +152,7 @@ impl Management {
         }
         let names = self.configuration.pools.keys();
         if !may_change(names.map(|name| self.standing(plane, name))) {
-            return Err(conflict(
-                &"another controller has a pool of this array: ask that one, or give its pools to this \
-                  one ('gantry controller switch POOL' there). Nothing was changed",
-            ));
+            return Err(self.at_another_controller(plane));
         }
         let mut names = self.configuration.pools.keys();
         match names.find(|name| self.is_settling(plane, name)) {
@@ -158,6 +162,26 @@ impl Management {
             ))),
             None => Ok(()),
         }
+    }
+
+    /// Which controllers are to be asked for a change, as far as they say on the link what they have.
+    fn at_another_controller(&self, plane: &DataPlane) -> Problem {
+        let mut owners = BTreeMap::<u16, Vec<&str>>::new();
+        for (name, pool) in &self.configuration.pools {
+            let is_elsewhere = self.standing(plane, name).access_state() == AccessState::Standby;
+            if let Some(owner) = self.owner_by_link(&pool.uuid).filter(|_| is_elsewhere) {
+                owners.entry(owner).or_default().push(name);
+            }
+        }
+        let ask = owners.iter().map(|(number, pools)| {
+            format!("controller {number}, which has pool {}", pools.join(", "))
+        });
+        let ask = ask.collect::<Vec<_>>().join(", or ");
+        let ask = if ask.is_empty() { "that one" } else { &ask };
+        conflict(&format!(
+            "another controller has a pool of this array: ask {ask}, or give its pools to this one \
+             ('gantry controller switch POOL' there). Nothing was changed"
+        ))
     }
 
     /// Whether a pool may say soon that the array is another than this controller knows, or another
@@ -209,32 +233,5 @@ impl Management {
         self.tell_access(plane);
         self.inform(&name, "was given up for another controller".to_owned());
         self.show_pool(plane, &name)
-    }
-
-    /// Every controller, and how each pool is served there as far as this one can see.
-    pub(super) fn list_controllers(&self, plane: &DataPlane) -> Vec<api::Controller> {
-        let own = self.controller().group();
-        let mut groups: Vec<u16> = self.controller().other_ports().into_keys().collect();
-        groups.push(own);
-        groups.sort_unstable();
-        let describe = |group: u16| {
-            let portals = self.portals_of_all().into_iter();
-            let of_group = portals.filter(|(_, portal)| {
-                portal.group == group
-                    || (group == own && !self.controller().is_of_another(portal.group))
-            });
-            let pools = self.configuration.pools.keys().map(|name| PoolStanding {
-                pool: name.clone(),
-                state: (group == own)
-                    .then(|| describe_state(self.told_standing(plane, name).access_state())),
-            });
-            api::Controller {
-                number: group,
-                is_this: group == own,
-                portals: of_group.map(|(address, _)| address.to_string()).collect(),
-                pools: pools.collect(),
-            }
-        };
-        groups.into_iter().map(describe).collect()
     }
 }

@@ -50,6 +50,7 @@ metrics! {
     BUILD = "gantry_build_info" "gauge" "Always 1; the version is a label.";
     STARTED = "gantry_start_time_seconds" "gauge" "When the daemon started, seconds since 1970.";
     PROCESSOR = "process_cpu_seconds_total" "counter" "Processor time of all threads of the daemon, in user and in system mode.";
+    CONTROLLER = "gantry_controller_reachable" "gauge" "1 while another controller of the array is heard on the link.";
     SESSIONS = "gantry_sessions" "gauge" "Sessions in full-feature phase.";
     CONNECTIONS = "gantry_connections" "gauge" "TCP connections of initiators, by what they are.";
     CONNECTIONS_MAX = "gantry_connections_max" "gauge" "As many TCP connections of initiators there may be.";
@@ -223,6 +224,11 @@ impl Management {
         page.single(&BUILD, &[("version", env!("CARGO_PKG_VERSION"))], 1.0);
         page.single(&STARTED, &[], plane.feed.seconds(std::time::Duration::ZERO));
         page.single(&PROCESSOR, &[], processor_seconds());
+        page.begin(&CONTROLLER);
+        for (number, view) in self.peers.views.iter().filter(|(_, view)| view.is_paired) {
+            let labels = [("controller", &*number.to_string())];
+            page.sample(CONTROLLER.name, &labels, f64::from(u8::from(view.is_reachable)));
+        }
         page.single(&SESSIONS, &[], sessions.len() as f64);
         admission_metrics(page, plane);
         page.single(&RECEIVED, &[], received as f64);

@@ -46,6 +46,11 @@ impl Portals {
         &self.controller
     }
 
+    /// Takes what other controllers told of their portals; returns whether that is new.
+    pub(super) fn learn(&mut self, told: BTreeMap<u16, BTreeMap<SocketAddr, u16>>) -> bool {
+        self.controller.learn(told)
+    }
+
     const fn first(&self) -> Portal {
         Portal { group: self.controller.group(), redirect: None }
     }

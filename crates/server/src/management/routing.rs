@@ -85,7 +85,7 @@ nouns! {
     Array: ArrayRoutes {
         ShowTarget ShowIdentification SetIdentification ShowPrimitives SetPrimitives ListSessions ShowSession CloseSession ListEvents ListTasks
         ShowTask CancelTask PauseTask ResumeTask ShowAlerts SetAlerts ListDeliveries ShowConfiguration ImportConfiguration
-        ExportPool ShowRecoveryKey ListControllers
+        ExportPool ShowRecoveryKey ListControllers PairControllers
     }
     /// What hosts did, and how the array is.
     Statistics: StatisticsRoutes {
@@ -94,7 +94,7 @@ nouns! {
     }
     /// What other threads answer, so that nobody asks the reactor.
     Elsewhere: ElsewhereRoutes {
-        TestAlerts ShowHealth Login Logout ShowMe ChangePassword ListUsers CreateUser ShowUser
+        TestAlerts JoinController ForgetController ShowHealth Login Logout ShowMe ChangePassword ListUsers CreateUser ShowUser
         ChangeUser DeleteUser ListTokens CreateToken DeleteToken ListAudit Stream ShowOpenApi
     }
 }
@@ -378,6 +378,7 @@ impl Management {
                 self.export_pool(plane, sessions, (pool, &read_or_default(body)?))
             }
             ArrayRoutes::ListControllers => Ok(Progress::answer(&self.list_controllers(plane))),
+            ArrayRoutes::PairControllers => self.pair_controllers(body),
             ArrayRoutes::ShowRecoveryKey => self.show_recovery_key(parameters),
             ArrayRoutes::ImportConfiguration => self.import(plane, parameters, read_secret(body)?),
         }

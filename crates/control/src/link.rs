@@ -1,0 +1,189 @@
+//! Protocol of the link between controllers, without I/O: messages as lines of JSON, the one-time code
+//! that pairs two controllers, and what is known of a peer by what it said last.
+//!
+//! The link decides nothing: what a peer says is told to hosts and administrators. Who has a pool is
+//! decided by the pool's devices.
+
+mod code;
+
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::PathState;
+use serde::{Deserialize, Serialize};
+
+pub use code::{Attempt, Fingerprint, Pairing, PairingCode, Secret, check_address};
+
+use crate::limits::{
+    LINK_ADDRESS_BYTES_MAX, LINK_NUMBER_MAX, LINK_PORTALS_MAX, LINK_SILENCE, LINK_VERSION_BYTES_MAX,
+};
+
+/// The version of the protocol that this program speaks. A peer with another one is told apart by its
+/// reports; what both know works.
+pub const PROTOCOL: u32 = 1;
+
+/// What one controller says to another: one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "message", rename_all = "snake_case")]
+pub enum Message {
+    /// How it is: sent by whoever connected, and answered with the same of the other.
+    Report(Report),
+    /// A controller that is not known yet wants to be, by a code.
+    Join(Join),
+    /// It is known from now on, to the controller of that number.
+    Joined {
+        /// The number of the one that answers.
+        number: u16,
+    },
+    /// It is not, or is not heard.
+    Refused {
+        /// Why, in a sentence.
+        reason: String,
+    },
+}
+
+/// How a controller is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`PROTOCOL`] of its program.
+    pub protocol: u32,
+    /// The array that it serves: the same for all of its controllers.
+    pub array: String,
+    /// Its number.
+    pub number: u16,
+    /// The version of its program.
+    pub version: String,
+    /// Drawn when it started.
+    pub life: u64,
+    /// Rises with each report of one life that says something else.
+    pub sequence: u64,
+    /// Its iSCSI portals, each with its target portal group.
+    pub portals: BTreeMap<SocketAddr, u16>,
+    /// What it tells hosts of the volumes of each pool (ALUA), by the pool's identifier.
+    pub pools: BTreeMap<String, PathState>,
+}
+
+/// What a controller shows to be known.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Join {
+    /// Of the code.
+    pub secret: Secret,
+    /// The array that it serves.
+    pub array: String,
+    /// Its number.
+    pub number: u16,
+    /// Where it listens for links: HOST:PORT; `None` if it does not.
+    pub address: Option<String>,
+}
+
+/// Reads a line.
+///
+/// # Errors
+/// A sentence, when it is no message, or has more or longer parts than a message may have.
+pub fn parse(line: &[u8]) -> Result<Message, String> {
+    let message: Message = serde_json::from_slice(line)
+        .map_err(|error| format!("it is no message of a controller: {error}"))?;
+    match &message {
+        Message::Report(report) => report.check()?,
+        Message::Join(join) => {
+            check_number(join.number)?;
+            check_text(&join.array)?;
+            join.address.as_deref().map_or(Ok(()), check_address)?;
+        }
+        Message::Joined { number } => check_number(*number)?,
+        Message::Refused { reason } => check_text(reason)?,
+    }
+    Ok(message)
+}
+
+/// Writes a line, with its end.
+pub fn emit(message: &Message) -> Vec<u8> {
+    let mut line = serde_json::to_vec(message).expect("its keys are texts");
+    line.push(b'\n');
+    line
+}
+
+impl Report {
+    fn check(&self) -> Result<(), String> {
+        check_number(self.number)?;
+        check_text(&self.array)?;
+        if self.version.len() > LINK_VERSION_BYTES_MAX || self.version.chars().any(char::is_control)
+        {
+            return Err("it has a version that is none".to_owned());
+        }
+        let is_portal = |(address, group): (&SocketAddr, &u16)| {
+            *group > 0 && address.port() > 0 && !address.ip().is_unspecified()
+        };
+        if self.portals.len() > LINK_PORTALS_MAX || !self.portals.iter().all(is_portal) {
+            return Err("it has portals that are none, or too many".to_owned());
+        }
+        if self.pools.len() > array::limits::POOLS_MAX {
+            return Err("it has too many pools".to_owned());
+        }
+        self.pools.keys().try_for_each(|pool| check_text(pool))
+    }
+}
+
+fn check_number(number: u16) -> Result<(), String> {
+    match number {
+        1..=LINK_NUMBER_MAX => Ok(()),
+        _ => Err(format!("a controller has a number from 1 to {LINK_NUMBER_MAX}")),
+    }
+}
+
+fn check_text(text: &str) -> Result<(), String> {
+    if text.len() <= LINK_ADDRESS_BYTES_MAX && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err("it has a text that is too long, or has control characters".to_owned())
+}
+
+/// What is known of other controllers.
+#[derive(Clone, Debug, Default)]
+pub struct Peers {
+    heard: BTreeMap<u16, Heard>,
+}
+
+#[derive(Clone, Debug)]
+struct Heard {
+    at: Duration,
+    report: Report,
+}
+
+impl Peers {
+    /// A controller said how it is, now. What is older than what it said before is not taken, and shows
+    /// that it lives. Returns whether it says something else than before.
+    pub fn hear(&mut self, report: Report, now: Duration) -> bool {
+        let Some(heard) = self.heard.get_mut(&report.number) else {
+            self.heard.insert(report.number, Heard { at: now, report });
+            return true;
+        };
+        heard.at = now;
+        let known = &heard.report;
+        let is_new = report.life != known.life || report.sequence > known.sequence;
+        if is_new {
+            heard.report = report;
+        }
+        is_new
+    }
+
+    /// What a controller said last, if that is not long ago.
+    pub fn report(&self, number: u16, now: Duration) -> Option<&Report> {
+        let heard = self.heard.get(&number)?;
+        (now.saturating_sub(heard.at) < LINK_SILENCE).then_some(&heard.report)
+    }
+
+    /// When it was last heard, and what it said then, however long ago.
+    pub fn last(&self, number: u16) -> Option<(Duration, &Report)> {
+        self.heard.get(&number).map(|heard| (heard.at, &heard.report))
+    }
+
+    /// Nothing is known of it any more.
+    pub fn forget(&mut self, number: u16) {
+        self.heard.remove(&number);
+    }
+}
+
+#[cfg(test)]
+mod tests;

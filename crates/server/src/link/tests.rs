@@ -1,0 +1,220 @@
+//! The link over real sockets on loopback: pairing, what both sides see of each other, and attackers
+//! who send garbage, too much, too little, come too often, or have no certificate that is known.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::thread;
+
+use control::link::{Message, emit};
+
+use super::*;
+use crate::limits::{LINK_CONNECTIONS_MAX, LINK_LINE_BYTES_MAX, LINK_PATIENCE};
+
+const ARRAY: &str = "0123456789abcdef";
+
+/// A controller with a folder of its own.
+struct Node {
+    _folder: tempfile::TempDir,
+    link: Link,
+}
+
+fn node(number: u16, array: &str) -> Node {
+    let folder = tempfile::tempdir().unwrap();
+    let directory = Arc::new(DataDirectory::open(folder.path()).unwrap());
+    let place = Place {
+        array: array.to_owned(),
+        number,
+        listen: Some("127.0.0.1:0".parse().unwrap()),
+        peers: BTreeMap::new(),
+    };
+    Node { _folder: folder, link: Link::start(&directory, place).unwrap() }
+}
+
+impl Node {
+    fn address(&self) -> SocketAddr {
+        self.link.shared.listens_at.unwrap()
+    }
+
+    fn code(&self) -> String {
+        self.link.pair(&PairController::default()).unwrap().code
+    }
+
+    fn join(&self, code: &str) -> Result<(), String> {
+        let (reply, answer) = oneshot::channel();
+        self.link.join(code, reply);
+        answer.blocking_recv().unwrap().map(drop).map_err(|problem| problem.detail)
+    }
+
+    fn hears(&self, number: u16) -> bool {
+        self.link.views().get(&number).is_some_and(|view| view.is_reachable)
+    }
+}
+
+fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn paired() -> [Node; 2] {
+    let nodes = [node(1, ARRAY), node(2, ARRAY)];
+    nodes[1].join(&nodes[0].code()).unwrap();
+    soon("both are heard", || nodes[0].hears(2) && nodes[1].hears(1));
+    nodes
+}
+
+#[test]
+fn two_that_were_paired_know_what_each_says() {
+    let [one, two] = paired();
+    let portals = BTreeMap::from([("192.0.2.1:3260".parse().unwrap(), 1)]);
+    for state in [PathState::Transitioning, PathState::ActiveOptimized] {
+        let pools = BTreeMap::from([("ab".to_owned(), state)]);
+        one.link.tell(&portals, &pools);
+        soon("what it says", || two.link.views()[&1].pools.as_ref() == Some(&pools));
+    }
+    let view = two.link.views()[&1].clone();
+    assert_eq!((view.portals, view.version.as_deref()), (portals.clone(), Some("0.1.0")));
+    soon("portals are kept", || {
+        two.link.shared.directory.load_peers().unwrap().peers[&1].portals == portals
+    });
+}
+
+#[test]
+fn a_code_is_taken_once_and_only_from_controllers_of_the_array() {
+    let [one, _two] = paired();
+    let (three, stranger) = (node(3, ARRAY), node(4, "another"));
+    let code = one.code();
+    assert!(stranger.join(&code).unwrap_err().contains("another array"));
+    assert!(three.join(&code).is_err(), "it was used");
+    let code = one.code();
+    let (head, _) = code.rsplit_once('/').unwrap();
+    for _ in 0..5 {
+        let wrong = format!("{head}/{}", Secret([3; 16]));
+        assert!(three.join(&wrong).unwrap_err().contains("not the code"));
+    }
+    assert!(three.join(&code).is_err(), "no more attempts");
+    assert!(node(1, ARRAY).join(&one.code()).unwrap_err().contains("this one"));
+    let code = one.code();
+    let other = code.replacen(&code[code.len() - 90..code.len() - 80], "0000000000", 1);
+    assert!(three.join(&other).unwrap_err().contains("another certificate"));
+    three.join(&one.code()).unwrap();
+    soon("it is heard", || one.hears(3));
+}
+
+#[test]
+fn one_that_is_forgotten_is_not_heard_any_more() {
+    let [one, two] = paired();
+    let (reply, answer) = oneshot::channel();
+    one.link.forget(2, reply);
+    answer.blocking_recv().unwrap().unwrap();
+    soon("it falls silent", || !two.hears(1));
+    assert!(one.link.views().is_empty());
+    assert!(one.link.shared.directory.load_peers().unwrap().peers.is_empty());
+    thread::sleep(LINK_PATIENCE);
+    assert!(one.link.views().is_empty() && two.link.views()[&1].problem.is_some());
+    let (reply, answer) = oneshot::channel();
+    one.link.forget(2, reply);
+    assert!(answer.blocking_recv().unwrap().is_err());
+}
+
+#[test]
+fn one_that_is_paired_again_is_connected_to_once() {
+    let [one, two] = paired();
+    for _ in 0..3 {
+        two.join(&one.code()).unwrap();
+    }
+    thread::sleep(LINK_PATIENCE);
+    soon("both are heard", || one.hears(2) && two.hears(1));
+    let connection = |node: &Node| node.link.shared.state().newest.clone();
+    let settled = (connection(&one), connection(&two));
+    thread::sleep(LINK_PATIENCE);
+    assert_eq!((connection(&one), connection(&two)), settled, "no connection replaces another");
+}
+
+/// A TLS connection to a node, as a client with the certificate of another one.
+fn tls(to: &Node, by: &Node) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
+    let config = by.link.shared.identity.client(to.link.shared.identity.fingerprint).unwrap();
+    let name = identity::NAME.try_into().unwrap();
+    let connection = rustls::ClientConnection::new(Arc::new(config), name).unwrap();
+    let stream = TcpStream::connect(to.address()).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    rustls::StreamOwned::new(connection, stream)
+}
+
+/// Sends bytes; whether the node closes the connection, without an answer of more than a line.
+fn is_closed_on(node: &Node, by: &Node, bytes: &[u8]) -> bool {
+    let mut stream = tls(node, by);
+    let sent = stream.write_all(bytes).and_then(|()| stream.flush());
+    let mut answer = Vec::new();
+    let read = Read::by_ref(&mut stream).take(1024).read_to_end(&mut answer);
+    let timed_out = read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock);
+    drop(sent);
+    !timed_out && answer.iter().filter(|&&byte| byte == b'\n').count() <= 1
+}
+
+#[test]
+fn whatever_a_known_peer_sends_that_is_no_report_ends_its_connection_only() {
+    let [one, two] = paired();
+    let huge = vec![b'a'; 2 * LINK_LINE_BYTES_MAX as usize];
+    let report = |number| {
+        let report = Report { number, ..two.link.shared.first_report().unwrap() };
+        emit(&Message::Report(report))
+    };
+    let foreign = Report { array: "b".to_owned(), ..two.link.shared.first_report().unwrap() };
+    let messages: [&[u8]; 7] = [
+        b"\n",
+        b"{}\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        &huge,
+        b"{\"message\":\"report\"",
+        &report(1),
+        &emit(&Message::Report(foreign)),
+    ];
+    for message in messages {
+        assert!(is_closed_on(&one, &two, message), "{:?}", &message[..message.len().min(40)]);
+    }
+    soon("the link goes on", || one.hears(2) && two.hears(1));
+}
+
+#[test]
+fn nobody_without_a_known_certificate_is_heard() {
+    let [one, _two] = paired();
+    let stranger = node(2, ARRAY);
+    let report = emit(&Message::Report(stranger.link.shared.first_report().unwrap()));
+    assert!(is_closed_on(&one, &stranger, &report));
+    // While a code may be used a stranger may show it, and say nothing else.
+    let _code = one.code();
+    assert!(is_closed_on(&one, &stranger, &report));
+    let views = one.link.views();
+    assert_eq!(views.keys().copied().collect::<Vec<_>>(), [2]);
+    let mut plain = TcpStream::connect(one.address()).unwrap();
+    plain.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let _ = plain.write_all(&report);
+    let mut answer = Vec::new();
+    let read = plain.read_to_end(&mut answer);
+    assert!(read.is_ok() || read.unwrap_err().kind() != std::io::ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_thousand_connections_that_say_nothing_keep_no_peer_away() {
+    let [one, two] = paired();
+    let mut crowd = Vec::new();
+    for at in 0..1000 {
+        if let Ok(stream) = TcpStream::connect(one.address()) {
+            crowd.push(stream);
+        }
+        // Slow bytes: a TLS record that never ends.
+        if let Some(stream) = crowd.last_mut() {
+            let _ = stream.write_all(&[0x16, 3, 1, 2, 0][..1 + at % 4]);
+        }
+    }
+    assert!(crowd.len() > LINK_CONNECTIONS_MAX);
+    let heard = |node: &Node, number| node.link.views()[&number].heard_at;
+    let before = (heard(&one, 2), heard(&two, 1));
+    thread::sleep(LINK_PATIENCE);
+    assert!(one.hears(2) && two.hears(1));
+    assert!(heard(&one, 2) > before.0 && heard(&two, 1) > before.1);
+}

@@ -1,0 +1,242 @@
+//! Other controllers of the array, as they say on the link how they are: hosts are told what each says of
+//! its own ports, administrators who is heard; and this controller says how it is itself.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use api::{PathState, PoolStanding, Problem, Severity};
+use array::AccessState;
+use axum::body::Bytes;
+use control::portals::{describe_state, parse_state};
+use tokio::sync::oneshot;
+
+use super::problems::{bad_request, conflict};
+use super::{Management, Parameters, Progress, deliver, hexadecimal, read_or_default, read_secret};
+use crate::data_plane::DataPlane;
+use crate::exports::ExportEvent;
+use crate::http::Reply;
+use crate::link::{Link, View};
+
+/// The other controllers of the array.
+pub(super) struct Peers {
+    /// To them, if there may be any.
+    pub(super) link: Option<Link>,
+    /// How they are, as hosts and administrators were told last.
+    pub(super) views: BTreeMap<u16, View>,
+}
+
+impl Peers {
+    /// Nothing is known of them yet.
+    pub(super) const fn of(link: Option<Link>) -> Self {
+        Self { link, views: BTreeMap::new() }
+    }
+}
+
+impl Management {
+    /// Says how this controller is, and takes what others said since.
+    pub(super) fn look_at_link(&mut self, plane: &mut DataPlane) {
+        let Some(link) = &self.peers.link else { return };
+        let pools = self.configuration.pools.iter();
+        let pools = pools.map(|(name, pool)| {
+            let state = self.told_standing(plane, name).access_state();
+            (hexadecimal(&pool.uuid), describe_state(state))
+        });
+        link.tell(&self.own_portals(), &pools.collect());
+        let views = link.views();
+        if views == self.peers.views {
+            return;
+        }
+        let before = std::mem::replace(&mut self.peers.views, views);
+        self.tell_who_is_heard(&before);
+        if self.portals.learn(self.peers.views.iter().map(told_portals).collect()) {
+            self.tell_ports(plane);
+        }
+        let pools = |views: &BTreeMap<u16, View>| -> Vec<_> {
+            views.values().map(|view| view.pools.clone()).collect()
+        };
+        if pools(&before) != pools(&self.peers.views) {
+            self.tell_peer_access(plane);
+        }
+    }
+
+    /// Portals of this controller that others may tell hosts of.
+    fn own_portals(&self) -> BTreeMap<SocketAddr, u16> {
+        let portals = self.portals().into_iter().filter(|(address, portal)| {
+            portal.redirect.is_none() && !address.ip().is_unspecified()
+        });
+        portals.map(|(address, portal)| (address, portal.group)).collect()
+    }
+
+    fn tell_who_is_heard(&mut self, before: &BTreeMap<u16, View>) {
+        for (number, view) in &self.peers.views {
+            let was_reachable = before.get(number).is_some_and(|view| view.is_reachable);
+            let (severity, message) = match (was_reachable, view.is_reachable) {
+                (false, true) => (Severity::Information, "is heard on the link"),
+                (true, false) => (
+                    Severity::Warning,
+                    "is not heard on the link any more: whether it serves is seen by the pools' devices \
+                     alone",
+                ),
+                (true, true) | (false, false) => continue,
+            };
+            self.events.note(severity, format!("controller {number}"), message.to_owned());
+        }
+    }
+
+    /// Tells front ends every target port, whether anybody came through it or not: hosts ask for all of
+    /// them on each path (REPORT TARGET PORT GROUPS).
+    pub(crate) fn tell_ports(&self, plane: &mut DataPlane) {
+        let portals = self.portals().into_values();
+        let open = portals.filter(|portal| portal.redirect.is_none());
+        let own = open.map(|portal| (portal.group, portal.group)).collect();
+        let others = self.controller().other_ports();
+        plane.exports.tell(&ExportEvent::Ports { own, others });
+    }
+
+    /// Tells front ends what other controllers say of how they serve each volume. Of a volume whose pool
+    /// was never open here it is not known which pool it is in: they are told what all pools have in
+    /// common that are not open.
+    pub(super) fn tell_peer_access(&self, plane: &mut DataPlane) {
+        if self.peers.link.is_none() {
+            return;
+        }
+        let mut of_closed = Vec::new();
+        for (name, pool) in &self.configuration.pools {
+            let told = self.told_by_peers(&hexadecimal(&pool.uuid));
+            match plane.pool_named(name).map(|(slot, _)| slot) {
+                Some(slot) => {
+                    for volume in plane.volumes_of(slot).collect::<Vec<_>>() {
+                        plane.exports.tell(&ExportEvent::PeerAccess(volume, told.clone()));
+                    }
+                }
+                None => of_closed.push(told),
+            }
+        }
+        let common = of_closed.first().cloned().unwrap_or_default();
+        let common =
+            if of_closed.iter().all(|told| *told == common) { common } else { BTreeMap::new() };
+        for volume in self.configuration.mapped_volumes() {
+            if plane.pool_of(volume).is_none() {
+                plane.exports.tell(&ExportEvent::PeerAccess(volume, common.clone()));
+            }
+        }
+    }
+
+    /// How other controllers serve a pool, by target port group.
+    fn told_by_peers(&self, pool: &str) -> BTreeMap<u16, AccessState> {
+        let mut told = BTreeMap::new();
+        for (number, view) in &self.peers.views {
+            let Some(&state) = view.pools.as_ref().and_then(|pools| pools.get(pool)) else {
+                continue;
+            };
+            let groups: BTreeSet<u16> = view.portals.values().copied().chain([*number]).collect();
+            told.extend(groups.into_iter().map(|group| (group, parse_state(state))));
+        }
+        told
+    }
+
+    /// The controller that says on the link that it serves a pool.
+    pub(super) fn owner_by_link(&self, pool: &[u8; 16]) -> Option<u16> {
+        let uuid = hexadecimal(pool);
+        let serves = |view: &View| {
+            let state = view.pools.as_ref().and_then(|pools| pools.get(&uuid));
+            state == Some(&PathState::ActiveOptimized)
+        };
+        self.peers.views.iter().find(|(_, view)| serves(view)).map(|(number, _)| *number)
+    }
+
+    /// Every controller, and how each pool is served there.
+    pub(super) fn list_controllers(&self, plane: &DataPlane) -> Vec<api::Controller> {
+        let own = self.controller().group();
+        let portals = self.portals().into_iter();
+        let portals = portals.filter(|(_, portal)| !self.controller().is_of_another(portal.group));
+        let pools = self.configuration.pools.keys().map(|name| PoolStanding {
+            pool: name.clone(),
+            state: Some(describe_state(self.told_standing(plane, name).access_state())),
+        });
+        let this = api::Controller {
+            number: own,
+            is_this: true,
+            portals: portals.map(|(address, _)| address.to_string()).collect(),
+            pools: pools.collect(),
+            reachable: true,
+            heard_at: None,
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+            link: self.controller().link().map(|address| address.to_string()),
+            paired: true,
+            problem: None,
+        };
+        let mut known = self.controller().known_others();
+        for number in self.peers.views.keys() {
+            known.entry(*number).or_default();
+        }
+        let others =
+            known.into_iter().map(|(number, portals)| self.describe_peer(number, &portals));
+        let mut controllers: Vec<api::Controller> = others.chain([this]).collect();
+        controllers.sort_by_key(|controller| controller.number);
+        controllers
+    }
+
+    fn describe_peer(&self, number: u16, portals: &[SocketAddr]) -> api::Controller {
+        let view = self.peers.views.get(&number).cloned().unwrap_or_default();
+        let state = |uuid: &[u8; 16]| -> Option<PathState> {
+            view.pools.as_ref()?.get(&hexadecimal(uuid)).copied()
+        };
+        let pools = self
+            .configuration
+            .pools
+            .iter()
+            .map(|(name, pool)| PoolStanding { pool: name.clone(), state: state(&pool.uuid) });
+        api::Controller {
+            number,
+            is_this: false,
+            portals: portals.iter().map(SocketAddr::to_string).collect(),
+            pools: pools.collect(),
+            reachable: view.is_reachable,
+            heard_at: view.heard_at,
+            version: view.version,
+            link: view.address,
+            paired: view.is_paired,
+            problem: view.problem,
+        }
+    }
+
+    /// A code by which another controller joins this one.
+    pub(super) fn pair_controllers(&self, body: &Bytes) -> Result<Progress, Problem> {
+        let link = self.peers.link.as_ref().ok_or_else(only_one)?;
+        link.pair(&read_or_default(body)?).map(|code| Progress::answer(&code))
+    }
+
+    /// Joins the controller that gave a code.
+    pub(super) fn join_controller(&self, body: &Bytes, reply: oneshot::Sender<Reply>) {
+        let request = read_secret::<api::JoinController>(body);
+        match (&self.peers.link, request) {
+            (_, Err(problem)) => deliver(reply, Err(problem)),
+            (None, Ok(_)) => deliver(reply, Err(only_one())),
+            (Some(link), Ok(request)) => link.join(&request.code, reply),
+        }
+    }
+
+    /// Forgets another controller's certificate and address.
+    pub(super) fn forget_controller(&self, parameters: &Parameters, reply: oneshot::Sender<Reply>) {
+        let number = parameters.get("controller").parse::<u16>();
+        match (&self.peers.link, number) {
+            (None, _) => deliver(reply, Err(only_one())),
+            (Some(_), Err(_)) => {
+                let why = "a controller is named by its number, from 1 to 256";
+                deliver(reply, Err(bad_request(&why)));
+            }
+            (Some(link), Ok(number)) => link.forget(number, reply),
+        }
+    }
+}
+
+fn told_portals((number, view): (&u16, &View)) -> (u16, BTreeMap<SocketAddr, u16>) {
+    (*number, view.portals.clone())
+}
+
+fn only_one() -> Problem {
+    conflict(
+        &"this array has one controller: start gantryd with --controller NUMBER and --link IP:PORT first",
+    )
+}

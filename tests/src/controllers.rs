@@ -1,0 +1,153 @@
+//! Two controllers of one array on this machine: started, paired, asked, and sent signals.
+
+use std::fs;
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::array::{Array, free_address};
+use crate::pdu::RawSession;
+use crate::text;
+use crate::waiting::wait_until;
+
+/// Two daemons of one array: the first has the pool, the second a copy of its data directory.
+#[derive(Debug)]
+pub struct Pair {
+    _folder: TempDir,
+    /// Controller 1.
+    pub first: Array,
+    /// Controller 2.
+    pub second: Array,
+    /// The name of the target.
+    pub target: String,
+    /// The LUN of the volume 'p/v', of 64 MiB.
+    pub lun: u8,
+}
+
+fn controller(number: u16, data: &TempDir, own: SocketAddr, other: SocketAddr) -> Result<Array> {
+    let (number, peer) = (number.to_string(), format!("{}={other}", 3 - number));
+    let link = free_address()?.to_string();
+    let words = ["--controller", &number, "--peer-portal", &peer, "--link", &link];
+    Ok(Array::at(&data.path().join(&number), own)?.with_words(&[], &words))
+}
+
+impl Pair {
+    /// Two controllers that are not paired yet, with pool 'p' on a file.
+    ///
+    /// # Errors
+    /// When one of them does not start, or does not become standby.
+    pub fn start() -> Result<Self> {
+        Self::start_with(|first| first.create_pool("p", "1G").map(drop))
+    }
+
+    /// The same with a pool 'p' that the caller makes.
+    ///
+    /// # Errors
+    /// When one of them does not start, or does not become standby.
+    pub fn start_with(create_pool: impl FnOnce(&Array) -> Result<()>) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("gantry-test-").tempdir()?;
+        let (one, two) = (free_address()?, free_address()?);
+        let mut first = controller(1, &folder, one, two)?;
+        let mut second = controller(2, &folder, two, one)?;
+        first.restart()?;
+        create_pool(&first)?;
+        let lun = u8::try_from(first.create_lun("p/v", "64M")?)?;
+        let target = first.target_name()?;
+        copy_directory(&first, &second)?;
+        second.restart()?;
+        let pair = Self { _folder: folder, first, second, target, lun };
+        pair.wait_for(&pair.second, "standby")?;
+        Ok(pair)
+    }
+
+    /// A session of a host with one of them.
+    ///
+    /// # Errors
+    /// When the login fails.
+    pub fn host(&self, array: &Array, name: &str) -> Result<RawSession> {
+        let name = format!("iqn.2026-01.org.example:{name}");
+        RawSession::log_in(array.portal(), &name, &self.target)
+    }
+
+    /// Waits until a controller serves the pool so.
+    ///
+    /// # Errors
+    /// When it does not in time.
+    pub fn wait_for(&self, array: &Array, state: &str) -> Result<()> {
+        wait_until(state, || Ok(standing(array)?.as_deref() == Some(state)))
+    }
+}
+
+/// What a controller says of itself, or of the other one.
+///
+/// # Errors
+/// When it cannot be asked.
+pub fn listed(array: &Array, is_this: bool) -> Result<Value> {
+    let controllers = array.gantry_json(&["controller", "list"])?;
+    let controllers = controllers.as_array().context("a list")?;
+    let found = controllers.iter().find(|one| one["is_this"] == Value::Bool(is_this));
+    found.cloned().context("it is in the list")
+}
+
+fn state_of(controller: &Value) -> Option<String> {
+    let state = controller.pointer("/pools/0/state").and_then(Value::as_str);
+    state.map(str::to_owned)
+}
+
+/// How a controller serves the pool, as it says itself.
+///
+/// # Errors
+/// When it cannot be asked.
+pub fn standing(array: &Array) -> Result<Option<String>> {
+    Ok(state_of(&listed(array, true)?))
+}
+
+/// How the other controller serves the pool, as it said on the link; `None` while that is silent.
+///
+/// # Errors
+/// When the one that heard it cannot be asked.
+pub fn told(array: &Array) -> Result<Option<String>> {
+    Ok(state_of(&listed(array, false)?))
+}
+
+/// Pairs the two by a code, as an administrator does.
+///
+/// # Errors
+/// When they do not hear each other in time, or the code works twice.
+pub fn pair_up(pair: &Pair) -> Result<()> {
+    let code = pair.first.gantry_json(&["controller", "pair"])?;
+    let code = text(&code, "/code")?.to_owned();
+    pair.second.gantry(&["controller", "join", &code])?;
+    for array in [&pair.first, &pair.second] {
+        wait_until("the other one is heard", || Ok(listed(array, false)?["reachable"] == true))?;
+    }
+    let again = pair.second.try_gantry(&["controller", "join", &code])?.failure()?;
+    ensure!(again.contains("not the code"), "it works once: {again}");
+    Ok(())
+}
+
+/// Sends a signal to a daemon of ours.
+///
+/// # Errors
+/// When it does not run.
+pub fn signal(array: &Array, signal: Signal) -> Result<()> {
+    let id = Pid::from_raw(array.process_id()?.try_into()?).context("a process id")?;
+    Ok(kill_process(id, signal)?)
+}
+
+/// As an administrator sets a second controller up: it begins with a copy of the first's directory.
+fn copy_directory(from: &Array, to: &Array) -> Result<()> {
+    fs::create_dir_all(to.data())?;
+    for entry in fs::read_dir(from.data())? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let is_kept = name.to_str().is_some_and(|name| name.ends_with(".json"));
+        if is_kept && entry.file_type()?.is_file() {
+            fs::copy(entry.path(), to.data().join(name))?;
+        }
+    }
+    Ok(())
+}
