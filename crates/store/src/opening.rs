@@ -253,6 +253,8 @@ impl Opening {
             | Waiter::Member { .. }
             | Waiter::Features { .. }
             | Waiter::Scrub { .. }
+            | Waiter::Evacuation { .. }
+            | Waiter::Farewell { .. }
             | Waiter::Repair => {}
         }
         Opened::NotYet
@@ -404,7 +406,7 @@ impl Opening {
 
     fn adopt(&mut self, superblock: &Superblock) {
         self.engine.pool.members.pool_uuid = superblock.pool_uuid;
-        let (labels, devices) = (&self.state, superblock.devices.len());
+        let (labels, devices) = (&self.state, &superblock.devices[..]);
         self.engine.pool.members.labelled = labels.labelled(devices);
         self.engine.pool.members.damaged_label = labels.damaged_label(devices);
         self.engine.checkpointer.adopt_generation(superblock.generation);
