@@ -47,7 +47,8 @@ fn every_pattern_reaches_the_array_as_the_commands_it_names() -> Result<()> {
         assert_eq!(one_queue(&[&copy, "--pattern", pattern])?["operations"], 16, "{pattern}");
     }
     for sessions in ["1", "3"] {
-        let words = [&copy, "--pattern", "unmap", "--once", "--seconds", "60", "--queue-depth", "2"];
+        let words =
+            [&copy, "--pattern", "unmap", "--once", "--seconds", "60", "--queue-depth", "2"];
         let printed = lean(&[&words[..], &["--sessions", sessions]].concat())?.success()?;
         let figures: Value = serde_json::from_str(&printed)?;
         assert_eq!(figures["operations"], 16, "the span once");
