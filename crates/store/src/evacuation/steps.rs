@@ -54,9 +54,7 @@ impl Serving {
     fn may_move(&mut self, device: DeviceNumber) -> bool {
         let Self { engine, evacuator, .. } = self;
         let pool = &engine.pool;
-        // A record that is applied in part refers to its block again.
-        let is_between = engine.log.applier.is_between_commits();
-        if !is_between || evacuator.is_waiting(pool.now) || pool.space.is_vacant(device) {
+        if evacuator.is_waiting(pool.now) || pool.space.is_vacant(device) {
             return false;
         }
         if !is_checkpoint_needed(pool, &engine.log) {
