@@ -140,8 +140,7 @@ fn integration_suites(wanted: &[Platform]) -> Result<()> {
 fn everything(options: &Options) -> Result<()> {
     disk_space::check()?;
     let seconds = options.sim_seconds.to_string();
-    let search = ["run", "--seconds", &seconds, "--mirrors", "some", "--departures", "30"];
-    let search = search.map(str::to_owned);
+    let search = ["run", "--seconds", &seconds, "--mirrors", "some"].map(str::to_owned);
     let simulate = || sim::run_built(&search);
     let planted = || sim::run_built(&["planted".to_owned()]);
     let outcomes = [

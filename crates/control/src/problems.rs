@@ -199,14 +199,6 @@ fn change_refused(error: &ChangeError) -> Problem {
             is(ProblemKind::NoSpaceToShare).with("needed_bytes", *needed_bytes)
         }
         ChangeError::DeviceSize => is(ProblemKind::DeviceNotLarger),
-        ChangeError::NoSpaceToLeave { .. }
-        | ChangeError::FirstDevice
-        | ChangeError::LeavingAlready
-        | ChangeError::DeviceLeaves
-        | ChangeError::Degraded { .. }
-        | ChangeError::SpaceMapsDamaged
-        | ChangeError::NothingLeaves
-        | ChangeError::NotEmpty => conflict(error),
         ChangeError::NoSuchDevice => is(ProblemKind::NotFound).with("object", "device"),
         ChangeError::TooManyMembers => is(ProblemKind::TooMany).with("object", "members"),
         ChangeError::NoSuchMember => is(ProblemKind::NotFound).with("object", "member"),

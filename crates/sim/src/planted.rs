@@ -93,23 +93,11 @@ pub enum PlantedBug {
     ComparedWithoutHoles,
     /// Whether a range is holes already is judged by its first block.
     HoleByFirstBlock,
-    /// A device is no part of the pool any more before the checkpoint without it is durable.
-    DepartedBeforeCheckpoint,
-    /// New data goes to a device that leaves.
-    LeavingIsAllocated,
-    /// What is moved is not compared with its checksum.
-    MovedUnchecked,
-    /// After a cancelled departure the device is not used again.
-    CancelForgets,
-    /// After a restart a device that was leaving is used again.
-    LeavingForgottenByRestart,
-    /// A device counts as empty although the durable checkpoint refers to it.
-    VacantTooEarly,
 }
 
 impl PlantedBug {
     /// Every one, in the order in which they are hunted.
-    pub const ALL: [Self; 50] = [
+    pub const ALL: [Self; 44] = [
         Self::FreedReusableAtOnce,
         Self::NoTailVerification,
         Self::SpaceMapInPlace,
@@ -154,12 +142,6 @@ impl PlantedBug {
         Self::ComparedByCount,
         Self::ComparedWithoutHoles,
         Self::HoleByFirstBlock,
-        Self::DepartedBeforeCheckpoint,
-        Self::LeavingIsAllocated,
-        Self::MovedUnchecked,
-        Self::CancelForgets,
-        Self::LeavingForgottenByRestart,
-        Self::VacantTooEarly,
     ];
 
     /// Whether it is a mistake about the copies of a mirror.
@@ -177,19 +159,6 @@ impl PlantedBug {
                 | Self::OpenedWithoutWitness
                 | Self::CurrentTooEarly
                 | Self::BitmapNotEnlarged
-        )
-    }
-
-    /// Whether it is a mistake about devices that leave.
-    pub fn needs_departures(self) -> bool {
-        matches!(
-            self,
-            Self::DepartedBeforeCheckpoint
-                | Self::LeavingIsAllocated
-                | Self::MovedUnchecked
-                | Self::CancelForgets
-                | Self::LeavingForgottenByRestart
-                | Self::VacantTooEarly
         )
     }
 

@@ -73,10 +73,6 @@ pub struct Profile {
     pub backups: bool,
     /// Blocks of the map that one turn changes, about; `None` for no turns.
     pub turn_blocks: Option<u64>,
-    /// Steps of the world between two changes of a device that leaves, on average; `None` if none does.
-    pub departures: Option<u64>,
-    /// Bytes per second that are moved from it; `None` for the engine's own.
-    pub departure_rate: Option<u64>,
     /// Mirrors, and what happens to their copies; `None` for plain devices only.
     pub mirrors: Option<Mirrors>,
     /// A deliberate mistake in the engine.
@@ -123,8 +119,6 @@ impl Profile {
             scans: false,
             backups: false,
             turn_blocks: None,
-            departures: None,
-            departure_rate: None,
             mirrors: None,
             planted: None,
         }
@@ -139,18 +133,6 @@ impl Profile {
         self.volumes_max = 8;
         self.volume_bytes_max = 32 * MEBIBYTE;
         self.change_one_in = 100;
-    }
-
-    /// Devices leave, and others join.
-    pub fn depart(&mut self, random: &mut Random) {
-        self.siege = false;
-        while self.devices.len() < 2 || random.percent(30) && self.devices.len() < 4 {
-            self.devices.push(device_bytes(random));
-        }
-        self.devices_max = self.devices.len() + 2;
-        self.departures = Some(random.pick(&[20, 50, 100, 300, 1000]));
-        self.change_one_in = self.change_one_in.min(random.pick(&[30, 100]));
-        self.departure_rate = random.pick(&[None, None, Some(32 * MEBIBYTE), Some(256 * MEBIBYTE)]);
     }
 
     /// Filling, and nothing that waits.
@@ -196,9 +178,6 @@ impl Profile {
         self.faults = None;
         match bug {
             PlantedBug::TrustData => {
-                self.faults = Some(Faults { bit_flip_one_in: 200, ..Faults::default() });
-            }
-            PlantedBug::MovedUnchecked => {
                 self.faults = Some(Faults { bit_flip_one_in: 200, ..Faults::default() });
             }
             PlantedBug::NoEpochBump => self.map_and_crash_often(),
@@ -293,10 +272,10 @@ impl Profile {
         self.mirrors = Some(mirrors);
     }
 
-    /// Bytes per second that are resilvered, or moved from a device that leaves.
+    /// Bytes per second that are resilvered.
     fn resilver_rate(&self) -> u64 {
         let rate = self.mirrors.as_ref().and_then(|mirrors| mirrors.resilver_rate);
-        rate.or(self.departure_rate).unwrap_or(u64::MAX)
+        rate.unwrap_or(u64::MAX)
     }
 
     /// How long a copy may take for one operation.

@@ -372,10 +372,7 @@ impl Workload {
             75..80 => self.nonsense(id, model, profile),
             80..83 => self.extend(devices),
             86..92 if self.renames => self.rename(oracle, id),
-            83..86
-                if devices.iter().filter(|&&size| size > 0).count() < profile.devices_max
-                    && !changing =>
-            {
+            83..86 if devices.len() < profile.devices_max && !changing => {
                 let uuid = device_uuid(self.next_number);
                 let size_bytes = device_bytes(&mut self.random);
                 // The world says in which slot.
@@ -435,9 +432,6 @@ impl Workload {
     fn extend(&mut self, devices: &[u64]) -> Change {
         let device = self.random.below(devices.len() as u64) as u8;
         let now = devices[usize::from(device)];
-        if now == 0 {
-            return Change::Checkpoint;
-        }
         let size_bytes = now + self.random.between(0, 4096) * BLOCK;
         let most = crate::limits::DEVICE_BYTES_MAX.max(now);
         Change::ExtendDevice { device, size_bytes: size_bytes.min(most) }

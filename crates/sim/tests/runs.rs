@@ -17,7 +17,6 @@ fn a_few_seconds_of_power_failures_break_no_promise() {
         operations: OPERATIONS,
         jobs: 1,
         mirrors: MirrorShare::Some,
-        departures: 30,
     };
     let found = search.run(1, |_| {});
     let failure = found.failures.first();
@@ -68,13 +67,6 @@ fn runs_of_full_pools_that_failed_once_break_no_promise() {
         let made = World::run(&Run { mirrors, ..Run::new(seed, 10_000) });
         assert!(made.violation.is_none(), "seed {seed}: {:?}", made.violation);
     }
-}
-
-/// Space that was being set aside on a device when it was removed.
-#[test]
-fn a_run_with_departures_that_failed_once_breaks_no_promise() {
-    let made = World::run(&Run { departures: 100, ..Run::new(700_067, 10_000) });
-    assert!(made.violation.is_none(), "{:?}", made.violation);
 }
 
 #[test]

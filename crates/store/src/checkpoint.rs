@@ -369,7 +369,6 @@ fn settle_map(pool: &mut Pool, writes: &mut Vec<(Address, block::Buffer)>) {
         volume.root.entry = pool.map.settle(&mut pool.space, root, level, &mut settled, writes);
     }
     assert!(pool.map.dirty.is_empty(), "every dirty page belongs to a volume");
-    pool.map.moved.settled(&settled);
 }
 
 /// Joins writes to adjacent blocks.

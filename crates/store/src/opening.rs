@@ -253,8 +253,6 @@ impl Opening {
             | Waiter::Member { .. }
             | Waiter::Features { .. }
             | Waiter::Scrub { .. }
-            | Waiter::Evacuation { .. }
-            | Waiter::Farewell { .. }
             | Waiter::Repair => {}
         }
         Opened::NotYet
@@ -406,7 +404,7 @@ impl Opening {
 
     fn adopt(&mut self, superblock: &Superblock) {
         self.engine.pool.members.pool_uuid = superblock.pool_uuid;
-        let (labels, devices) = (&self.state, &superblock.devices[..]);
+        let (labels, devices) = (&self.state, superblock.devices.len());
         self.engine.pool.members.labelled = labels.labelled(devices);
         self.engine.pool.members.damaged_label = labels.damaged_label(devices);
         self.engine.checkpointer.adopt_generation(superblock.generation);

@@ -32,18 +32,12 @@ pub(crate) struct Pool {
     pub(crate) io: IoQueue,
     pub(crate) incidents: Incidents,
     pub(crate) statistics: Statistics,
-    /// How often parts of the map came to be shared since the pool was opened.
-    pub(crate) shared_since: u64,
 }
-
-/// In place of a device's name: no device has that number.
-pub(crate) const NO_DEVICE: [u8; 16] = [0; 16];
 
 /// Names of the pool and of its devices.
 #[derive(Default)]
 pub(crate) struct Members {
     pub(crate) pool_uuid: [u8; 16],
-    /// The devices by their numbers; [`NO_DEVICE`] where there is none.
     pub(crate) device_uuids: Vec<[u8; 16]>,
     /// Features of the pool, by its first device's label.
     pub(crate) features: Features,
@@ -69,7 +63,6 @@ impl Pool {
             io: IoQueue::new(options.hang_limit, options.resilver_rate),
             incidents: Incidents::default(),
             statistics: Statistics::default(),
-            shared_since: 0,
             options,
         }
     }
@@ -98,7 +91,7 @@ impl Pool {
 
     /// The I/O queue learns where a new device lies.
     pub(crate) fn add_new_device(&mut self, device: &DeviceSpec) {
-        let number = self.io.next_device();
+        let number = DeviceNumber::at(self.io.devices());
         if device.members.is_empty() {
             return self.io.add_plain(device.slot);
         }
@@ -108,23 +101,23 @@ impl Pool {
         self.io.with_mirrors(|mirrors| mirrors.tell(device.uuid));
     }
 
-    /// The I/O queue learns where a device was found.
-    pub(crate) fn add_found_device(&mut self, device: DeviceNumber, at: At) {
-        let mirror = match &at {
-            At::Plain(_) => None,
-            At::Mirror(found) => Some(found.list.mirror_uuid),
-        };
-        self.io.add_found(device, at);
-        if let Some(uuid) = mirror {
-            self.io.with_mirrors(|mirrors| mirrors.tell(uuid));
+    /// The I/O queue learns where the next device was found.
+    pub(crate) fn add_found_device(&mut self, at: At) {
+        match at {
+            At::Plain(slot) => self.io.add_plain(slot),
+            At::Mirror(found) => {
+                let uuid = found.list.mirror_uuid;
+                self.io.add_mirror(found);
+                self.io.with_mirrors(|mirrors| mirrors.tell(uuid));
+            }
         }
     }
 
     /// The logical devices and their members.
     pub(crate) fn mirrors(&self) -> impl Iterator<Item = MirrorStatus> {
-        self.space.devices().map(|device| {
-            let uuid = self.members.device_uuids[device.index()];
-            let size_bytes = self.space.layout(device).device_blocks * BLOCK;
+        let devices = self.space.devices().zip(self.space.layouts());
+        devices.zip(&self.members.device_uuids).map(|((device, layout), &uuid)| {
+            let size_bytes = layout.device_blocks * BLOCK;
             match self.io.mirror(device) {
                 Some(mirror) => mirror.status(size_bytes),
                 None => {

@@ -18,8 +18,7 @@ use smallvec::SmallVec;
 use counting::Counts;
 pub(crate) use heads::{Heads, labels};
 
-use crate::address::{Address, BlockRange, DeviceNumber, Run, VolumeBlock};
-use crate::change::device_of_moved;
+use crate::address::{Address, BlockRange, Run, VolumeBlock};
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, blocks_below};
 use crate::incident::{Cause, Incident, Place};
@@ -244,13 +243,6 @@ impl Scrubber {
     /// The volume that is being looked at.
     pub(crate) fn volume(&self) -> Option<VolumeId> {
         self.current.as_ref()?.volume()
-    }
-
-    /// Whether it reads a device.
-    pub(crate) fn reads_from(&self, device: DeviceNumber) -> bool {
-        let scrubs = [&self.current, &self.held].into_iter().flatten();
-        let mut reads = scrubs.flat_map(|scrub| scrub.reads.values());
-        reads.any(|read| read.run.start.device() == device)
     }
 
     /// Gives up the one under way without a word.
@@ -588,9 +580,7 @@ fn report_bad(pool: &mut Pool, status: &ScrubStatus) {
 
 /// Reports the places of a leaf that refer to bad blocks.
 fn locate_bad(scrub: &mut Scrub, first: VolumeBlock, entries: &[Entry]) {
-    // Of a block that was moved the volumes are reported that refer to it.
-    let volume = scrub.volumes.front().filter(|&&id| device_of_moved(id).is_none());
-    let Some(&volume) = volume else { return };
+    let Some(&volume) = scrub.volumes.front() else { return };
     for (block, entry) in first.onwards().zip(entries) {
         if entry.kind() == Kind::Data && scrub.bad.contains(&entry.address()) {
             scrub.report(volume, BlockRange::of(block).bytes());

@@ -8,7 +8,6 @@ use crate::change::{Change, Done, Outcome, RECORDS, Tag};
 use crate::difference::Comparison;
 use crate::engine::Engine;
 use crate::error::{ChangeError, CompareError, Failure};
-use crate::evacuation::EvacuationStatus;
 use crate::incident::Incident;
 use crate::io::{Io, IoId, Waiter};
 use crate::journal_loss::JournalLoss;
@@ -19,6 +18,7 @@ use crate::pool::Pool;
 use crate::reclaim::Reclaim;
 use crate::scrub::ScrubStatus;
 use crate::serving::Serving;
+use crate::space::Space;
 use crate::status::{Health, Releasing, Space as SpaceStatus, Statistics};
 use crate::volume::Volume;
 
@@ -148,14 +148,6 @@ impl Store {
         self.close_if_over();
     }
 
-    /// How the moving of what is on a device that leaves is doing; `None` if none leaves.
-    pub fn evacuation(&self) -> Option<EvacuationStatus> {
-        match &self.state {
-            State::Serving(serving) => serving.evacuator.status(&serving.engine.pool),
-            State::Opening(_) | State::Closed(_) => None,
-        }
-    }
-
     /// Asks what differs between two snapshots; answered with [`Outcome::Difference`].
     pub fn compare(&mut self, tag: Tag, comparison: Comparison) {
         match &mut self.state {
@@ -263,10 +255,7 @@ impl Store {
         let applies = engine.log.applier.is_cut_short() && !engine.loader.applier_waits();
         let in_background = match &self.state {
             State::Serving(serving) => {
-                serving.resilver_has_more
-                    || serving.count_has_more()
-                    || serving.comparer.has_more()
-                    || serving.evacuator.has_more
+                serving.resilver_has_more || serving.count_has_more() || serving.comparer.has_more()
             }
             State::Opening(_) | State::Closed(_) => false,
         };
@@ -311,8 +300,7 @@ impl Store {
         self.pool().io.mirrors().slot_is_idle(slot)
     }
 
-    /// The logical devices and their members by the devices' numbers; those of devices that have left
-    /// are not among them.
+    /// The logical devices and their members, in the order in which the devices joined.
     pub fn mirrors(&self) -> impl Iterator<Item = MirrorStatus> {
         self.pool().mirrors()
     }
@@ -377,12 +365,14 @@ impl Store {
         self.pool().volumes.get(RECORDS)
     }
 
-    /// The devices by their numbers, which [`Self::mirrors`] tells, without those that have left.
+    /// Sizes of the devices, bytes, in the order in which they joined.
     pub fn devices(&self) -> impl Iterator<Item = DeviceSpec> {
-        self.mirrors().map(|status| {
-            let (uuid, size_bytes) = (status.uuid, status.size_bytes);
-            DeviceSpec { size_bytes, ..status.spec(uuid) }
-        })
+        let sizes = self.pool().space.layouts().map(|layout| Space::bytes(layout.device_blocks));
+        let uuids = self.pool().members.device_uuids.iter().copied();
+        uuids
+            .zip(sizes)
+            .zip(self.mirrors())
+            .map(|((uuid, size_bytes), status)| DeviceSpec { size_bytes, ..status.spec(uuid) })
     }
 
     /// Counters since the pool was opened.
@@ -461,14 +451,10 @@ impl Store {
         }
     }
 
-    /// Changes how many bytes per second resilvers copy at most, also for those under way; and what is
-    /// moved from a device that leaves.
+    /// Changes how many bytes per second resilvers copy at most, also for those under way.
     pub fn set_resilver_rate(&mut self, rate: u64) {
         self.engine_mut().pool.options.resilver_rate = rate;
         self.engine_mut().pool.io.with_mirrors(|mirrors| mirrors.set_resilver_rate(rate));
-        if let State::Serving(serving) = &mut self.state {
-            serving.evacuator.set_rate(rate);
-        }
     }
 
     /// Ends a scrub that is under way.

@@ -14,7 +14,6 @@ use crate::{
 mod ahead;
 mod comparisons;
 mod damage;
-mod departures;
 mod devices;
 mod fenced;
 mod full;

@@ -49,9 +49,6 @@ impl Oracle {
             | Change::DetachMember { .. }
             | Change::ReturnMember { .. }
             | Change::Resilver(_)
-            | Change::EvacuateDevice { .. }
-            | Change::Evacuation(_)
-            | Change::RemoveDevice { .. }
             | Change::Checkpoint
             | Change::CreateRecords { .. }
             | Change::Close => {}
@@ -176,7 +173,7 @@ impl Oracle {
             (ChangeError::NoRoom, Change::AddDevice(_) | Change::ExtendDevice { .. }) => {
                 excuses.refusing || excuses.faults
             }
-            _ if was_overtaken(error, change) || may_stay(error, change, excuses) => true,
+            _ if was_overtaken(error, change) => true,
             (ChangeError::NoRoom, Change::AttachMember { .. }) => {
                 excuses.refusing || excuses.faults
             }
@@ -191,33 +188,11 @@ impl Oracle {
     }
 }
 
-/// Whether a device cannot leave.
-fn may_stay(error: &ChangeError, change: &Change, excuses: Excuses) -> bool {
-    let Change::EvacuateDevice { device } = change else { return false };
-    match error {
-        ChangeError::FirstDevice => *device == 0,
-        ChangeError::SpaceMapsDamaged | ChangeError::Device(_) => excuses.faults,
-        _ => false,
-    }
-}
-
 /// Whether another change of the copies may have been quicker, or what was begun before has not ended.
 fn was_overtaken(error: &ChangeError, change: &Change) -> bool {
     matches!(
         (error, change),
-        (
-            ChangeError::TooManyMembers | ChangeError::MemberSize | ChangeError::NoSuchDevice,
-            Change::AttachMember { .. }
-        ) | (ChangeError::DeviceLeaves | ChangeError::NoSuchDevice, Change::ExtendDevice { .. })
-            | (
-                ChangeError::NoSuchDevice
-                    | ChangeError::LeavingAlready
-                    | ChangeError::Degraded { .. }
-                    | ChangeError::NoSpaceToLeave { .. },
-                Change::EvacuateDevice { .. }
-            )
-            | (ChangeError::NothingLeaves, Change::Evacuation(_))
-            | (ChangeError::NothingLeaves | ChangeError::NotEmpty, Change::RemoveDevice { .. })
+        (ChangeError::TooManyMembers | ChangeError::MemberSize, Change::AttachMember { .. })
             | (
                 ChangeError::NoSuchMember | ChangeError::MemberPresent | ChangeError::MemberBusy,
                 Change::ReturnMember { .. }

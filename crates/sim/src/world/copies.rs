@@ -80,7 +80,7 @@ impl World {
     /// left out.
     pub(super) fn audits_current_copies(&self) -> bool {
         let is_current = |device| self.is_current_slot(device, self.slots.reference(device));
-        self.profile.faults.is_none() || self.known_devices().into_iter().all(is_current)
+        self.profile.faults.is_none() || (0..self.slots.devices.len()).all(is_current)
     }
 
     /// The lists as a power failure left them.
@@ -170,7 +170,7 @@ impl World {
             disk.set_faults(Faults::default());
         }
         // A device that was refused has copies, but is none of the pool's.
-        self.slots.keep(&self.known_devices());
+        self.slots.truncate(self.store.devices().count());
         self.change(Change::Resilver(ResilverChange::Resume))?;
         self.take_out_liars()?;
         self.make_all_current()?;
@@ -282,7 +282,7 @@ impl World {
         for copy in 1..most {
             let nth = |device| {
                 let slots: Vec<usize> = self.slots.of(device).collect();
-                slots.get(copy % slots.len().max(1)).copied().unwrap_or(0)
+                slots[copy % slots.len()]
             };
             let slots: Vec<usize> = (0..devices).map(nth).collect();
             match Audit::of(&Copies { disks: &self.disks, slots: &slots })? {

@@ -110,7 +110,6 @@ impl World {
         let flights = std::mem::take(&mut self.in_flight).into_values();
         self.lost.extend(flights.map(|Flight { action, .. }| action));
         self.answer = None;
-        self.to_move = None;
         self.read_only = false;
         self.superblock_written = true;
         self.now += 1_000_000;

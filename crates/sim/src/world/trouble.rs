@@ -257,11 +257,9 @@ impl World {
     }
 
     fn attach_a_copy(&mut self) {
-        let few = |device: &usize| {
-            let copies = self.slots.devices.get(*device);
-            copies.is_some_and(|copies| copies.len() < COPIES_MAX)
-        };
-        let devices: Vec<usize> = self.known_devices().into_iter().filter(few).collect();
+        let devices = 0..self.slots.devices.len().min(self.store.devices().count());
+        let few = |device: &usize| self.slots.devices[*device].len() < COPIES_MAX;
+        let devices: Vec<usize> = devices.filter(few).collect();
         if devices.is_empty() || self.is_attaching() {
             return;
         }
@@ -275,8 +273,9 @@ impl World {
 
     fn attach_to(&mut self, device: usize) {
         let Some(slot) = self.free_slot() else { return };
-        let size = self.device_sizes().get(device).copied().filter(|size| *size > 0);
-        let Some(size) = size else { return };
+        let Some(size) = self.store.devices().nth(device).map(|device| device.size_bytes) else {
+            return;
+        };
         let more = if self.chance.percent(50) { 0 } else { device_bytes(&mut self.chance) };
         let random = self.chance.fork();
         self.disks[slot] = self.new_disk(size + more, random);
@@ -331,14 +330,11 @@ impl World {
 
     /// All disks of a device grow, whether they are members now or not.
     fn grow_a_mirror(&mut self) {
-        let devices = self.device_sizes();
+        let devices: Vec<u64> = self.store.devices().map(|device| device.size_bytes).collect();
         if devices.is_empty() {
             return;
         }
         let device = self.chance.below(devices.len() as u64) as usize;
-        if devices[device] == 0 {
-            return;
-        }
         let more = self.chance.between(256, 4096) * BLOCK;
         let size_bytes = (devices[device] + more).min(DEVICE_BYTES_MAX.max(devices[device]));
         self.submit(Action::Change(Change::ExtendDevice { device: device as u8, size_bytes }));
@@ -405,15 +401,15 @@ impl World {
 
     /// The copies of a device that is to join: as many as others have, in free slots.
     pub(super) fn attach_mirror(&mut self, spec: &mut DeviceSpec) {
-        self.slots.keep(&self.known_devices());
-        let known = self.next_device();
+        let known = self.store.devices().count();
+        self.slots.truncate(known);
         let copies = self.profile.mirrors.as_ref().map_or(1, |mirrors| mirrors.copies_of(known));
         let size_bytes = spec.size_bytes;
         let mut members = Vec::new();
         for _ in 0..copies {
-            self.slots.put(known, members.clone());
+            self.slots.push(members.clone());
             let slot = self.free_slot();
-            self.slots.put(known, Vec::new());
+            self.slots.truncate(known);
             let Some(slot) = slot else { break };
             let random = self.chance.fork();
             self.disks[slot] = self.new_disk(size_bytes, random);
@@ -430,8 +426,7 @@ impl World {
             [only] => DeviceSpec::plain(MemberSpec { uuid: spec.uuid, ..member(only) }),
             all => DeviceSpec::mirror(spec.uuid, all.iter().map(member).collect()),
         };
-        self.slots.put(known, members);
-        self.lists.remove(&known);
+        self.slots.push(members);
     }
 
     /// The end of a change of copies.

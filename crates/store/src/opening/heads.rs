@@ -16,9 +16,7 @@ use crate::layout::{LABELS, SUPERBLOCK_COPIES, SUPERBLOCKS};
 use crate::limits::{DEVICE_BYTES_MIN, HANG_LIMITS, HANG_TICKS};
 use crate::mirror::{At, Found, LISTS, List, ListEntry, MEMBER_LABELS, MemberLabel, MemberState};
 use crate::options::SlotSpec;
-use crate::superblock::{
-    Device, FEATURES_KNOWN, FORMAT_VERSION, Features, Label, LabelError, Superblock,
-};
+use crate::superblock::{FEATURES_KNOWN, FORMAT_VERSION, Features, Label, LabelError, Superblock};
 
 /// Bytes of a device that labels and superblocks need.
 const HEADS_BYTES: u64 = SUPERBLOCK_COPIES[1].offset() + BLOCK;
@@ -203,29 +201,25 @@ impl OpeningState {
         Ok(current.filter_map(|(_, slot)| position((*slot)?)).collect())
     }
 
-    /// Features that every intact copy of the labels of these devices has.
-    pub(super) fn labelled(&self, devices: &[Device]) -> Features {
+    /// Features that every intact copy of the labels of so many devices has.
+    pub(super) fn labelled(&self, devices: usize) -> Features {
         let copies =
             self.label_copies(devices).filter_map(|(_, copy)| copy.as_ref()?.as_ref().ok());
         copies.map(|label| label.features).reduce(Features::common).unwrap_or_default()
     }
 
-    /// Which copy of a label is damaged on one of these devices.
-    pub(super) fn damaged_label(&self, devices: &[Device]) -> Option<usize> {
+    /// Which copy of a label is damaged on one of so many devices.
+    pub(super) fn damaged_label(&self, devices: usize) -> Option<usize> {
         let mut copies = self.label_copies(devices);
         copies.find(|(_, label)| !matches!(label, Some(Ok(_)))).map(|(copy, _)| copy)
     }
 
-    /// Copies of the labels of these devices, by their numbers, with which copy each is.
+    /// Copies of the labels of so many devices, with which copy each is.
     fn label_copies(
         &self,
-        devices: &[Device],
+        devices: usize,
     ) -> impl Iterator<Item = (usize, &Option<Result<Label, LabelError>>)> {
-        let devices = devices.iter().enumerate();
-        let slots: Vec<_> = devices
-            .flat_map(|(number, device)| self.slots_of(DeviceNumber::at(number), Some(device.uuid)))
-            .collect();
-        let slots = slots.into_iter();
+        let slots = (0..devices).flat_map(|device| self.slots_of(DeviceNumber::at(device), None));
         slots.flat_map(|(position, _)| self.slots[position].labels.iter().enumerate())
     }
 
@@ -446,16 +440,10 @@ impl Opening {
         let mut places = Vec::with_capacity(superblock.devices.len());
         for (index, device) in superblock.devices.iter().enumerate() {
             let number = DeviceNumber::at(index);
-            let is_there = *device != Device::NOTHING;
-            let blocks = device.layout.device_blocks;
-            let place = is_there.then(|| state.check_device(number, device.uuid, blocks));
-            places.push(place.transpose()?);
+            places.push(state.check_device(number, device.uuid, device.layout.device_blocks)?);
         }
         self.engine.pool.io.forget_devices();
-        for (index, at) in places.into_iter().enumerate() {
-            let number = DeviceNumber::at(index);
-            at.into_iter().for_each(|at| self.engine.pool.add_found_device(number, at));
-        }
+        places.into_iter().for_each(|at| self.engine.pool.add_found_device(at));
         self.adopt(&superblock);
         self.state.step = Step::Loading(load::Loading::new());
         self.engine.pool.members.features = label.features;

@@ -20,9 +20,7 @@ use crate::options::DeviceSpec;
 use crate::preallocation::ENOSPC;
 use crate::record::Record;
 use crate::serving::Serving;
-use crate::superblock::{
-    FEATURE_DEPARTURE, FEATURE_MIRROR, FORMAT_VERSION, Features, INCOMPATIBLE_RECORDS, Label,
-};
+use crate::superblock::{FEATURE_MIRROR, FORMAT_VERSION, Features, INCOMPATIBLE_RECORDS, Label};
 use crate::volume::{Volume, VolumeSpec, is_size};
 
 /// A change waits for those before it, and for everything on the volumes that it concerns.
@@ -73,9 +71,6 @@ impl Serving {
                 );
             }
             Change::RenameVolume { id, name } => return self.rename(key, *id, name),
-            Change::RemoveDevice { device } => {
-                return self.remove_device(key, DeviceNumber::new((*device).into()));
-            }
             _ => {}
         }
         if self.begin_upgrade(key, needed_features(change)) {
@@ -83,13 +78,6 @@ impl Serving {
         }
         if change.is_of_members() {
             return self.run_member_change(key, change);
-        }
-        match change {
-            Change::EvacuateDevice { device } => {
-                return self.begin_evacuation(key, DeviceNumber::new((*device).into()));
-            }
-            Change::Evacuation(control) => return self.control_evacuation(key, *control),
-            _ => {}
         }
         let Plan { records, promised } = self.plan(change)?;
         if records.is_empty() {
@@ -116,7 +104,7 @@ impl Serving {
         Ok(())
     }
 
-    pub(super) fn commit_change(&mut self, key: OperationKey, records: Vec<Record>) {
+    fn commit_change(&mut self, key: OperationKey, records: Vec<Record>) {
         self.requests.table[key].stage = Stage::Committing;
         self.engine.log.commit_group(CommitClass::Ordinary).member(key);
         for record in records {
@@ -202,11 +190,8 @@ impl Serving {
         device: DeviceNumber,
         size_bytes: u64,
     ) -> Result<Layout, ChangeError> {
-        if !self.engine.pool.space.is_there(device) {
+        if device >= self.engine.pool.space.next_device() {
             return Err(ChangeError::NoSuchDevice);
-        }
-        if self.engine.pool.space.leaves(device) {
-            return Err(ChangeError::DeviceLeaves);
         }
         let device_blocks = size_bytes / BLOCK;
         let now = self.engine.pool.space.layout(device);
@@ -304,7 +289,7 @@ impl Serving {
             let joins = matches!(operation.work, Work::Change(Change::AddDevice(_)));
             self.engine.pool.members.set_aside.clear();
             if joins {
-                self.engine.pool.io.remove(joining);
+                self.engine.pool.io.remove_last();
             }
             return self.finish(key, Err(refusal(error).into()));
         }
@@ -360,8 +345,7 @@ impl Serving {
     fn check_new(&self, volume: &Volume, count: usize) -> Result<(), ChangeError> {
         check_size(volume.spec.size_bytes)?;
         self.check_name(&volume.spec.name)?;
-        if volume.spec.id == CHANGES
-            || volume.is_hidden()
+        if [CHANGES, RECORDS].contains(&volume.spec.id)
             || self.engine.pool.volumes.contains(volume.spec.id)
         {
             return Err(ChangeError::NameTaken(volume.spec.name.clone()));
@@ -456,7 +440,7 @@ impl Serving {
         if possible { Ok(()) } else { Err(ChangeError::NoSpace) }
     }
 
-    pub(super) fn wait_for_checkpoint(&mut self, key: OperationKey) {
+    fn wait_for_checkpoint(&mut self, key: OperationKey) {
         self.requests.table[key].stage = Stage::Waiting;
         self.engine.checkpointer.wait(key);
     }
@@ -467,7 +451,6 @@ fn needed_features(change: &Change) -> Features {
     match change {
         Change::CreateRecords { .. } => Features::incompatible(INCOMPATIBLE_RECORDS),
         Change::AttachMember { .. } => Features::incompatible(FEATURE_MIRROR),
-        Change::EvacuateDevice { .. } => Features::incompatible(FEATURE_DEPARTURE),
         Change::CreateVolume(_)
         | Change::CloneVolumes(_)
         | Change::RevertVolume { .. }
@@ -479,8 +462,6 @@ fn needed_features(change: &Change) -> Features {
         | Change::ReturnMember { .. }
         | Change::DetachMember { .. }
         | Change::Resilver(_)
-        | Change::Evacuation(_)
-        | Change::RemoveDevice { .. }
         | Change::Checkpoint
         | Change::Close => Features::default(),
     }

@@ -6,6 +6,7 @@
 use block::DeviceError;
 
 use super::{OperationKey, Stage};
+use crate::address::DeviceNumber;
 use crate::error::ChangeError;
 use crate::io::Waiter;
 use crate::layout::LABELS;
@@ -95,12 +96,11 @@ impl Serving {
     /// Submits the I/O of a step, to all devices.
     fn submit_upgrade(&mut self, key: OperationKey) {
         let pool = &mut self.engine.pool;
-        let devices = pool.space.devices();
+        let devices = pool.members.device_uuids.len();
         let Some(upgrade) = &mut self.requests.table[key].upgrade else { return };
-        upgrade.outstanding = devices.len();
-        for device in devices {
-            let waiter = Waiter::Features { operation: key };
-            let device_uuid = pool.members.device_uuids[device.index()];
+        upgrade.outstanding = devices;
+        for (index, &device_uuid) in pool.members.device_uuids.iter().enumerate() {
+            let (waiter, device) = (Waiter::Features { operation: key }, DeviceNumber::at(index));
             match upgrade.step {
                 Step::Write { copy } => {
                     let label = Label {
@@ -108,7 +108,7 @@ impl Serving {
                         device_uuid,
                         features: upgrade.features,
                         version: FORMAT_VERSION,
-                        index: device.number().into(),
+                        index: index as u32,
                         is_mirror: pool.io.mirror(device).is_some(),
                     };
                     pool.io.write(waiter, LABELS[copy].on(device), label.emit().freeze().into());

@@ -126,7 +126,7 @@ impl Serving {
         device: DeviceNumber,
         spec: MemberSpec,
     ) -> Result<(), Failure> {
-        if !self.engine.pool.space.is_there(device) {
+        if device >= self.engine.pool.space.next_device() {
             return Err(ChangeError::NoSuchDevice.into());
         }
         if spec.size_bytes < self.bytes_of(device) {

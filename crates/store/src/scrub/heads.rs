@@ -62,15 +62,11 @@ impl Heads {
         }
         if self.blocks.is_empty() {
             let count = self.groups.len().min(GROUPS);
-            let groups = self.groups.drain(..count);
-            let there = groups.filter(|group| pool.space.is_there(group.device));
-            let pages = there.flat_map(|group| pool.space.group_pages(group));
+            let pages = self.groups.drain(..count).flat_map(|group| pool.space.group_pages(group));
             self.blocks.extend(pages.map(|page| (page.address, page.crc)));
         }
-        // A device may have left meanwhile.
         let count = self.blocks.len().min(BLOCKS);
-        let is_there = |(block, _): &(Address, u32)| pool.space.is_there(block.device());
-        Some(self.blocks.drain(..count).filter(is_there).collect())
+        Some(self.blocks.drain(..count).collect())
     }
 }
 
