@@ -4,11 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use harness::controllers::{Pair, listed, pair_up, signal as send_signal, standing};
 use harness::pdu::{RawSession, cdb16_of_bytes};
 use harness::program::run as run_program;
 use harness::random::Random;
 use harness::waiting::wait_until;
 use harness::{Array, number};
+use rustix::process::Signal;
 
 /// Bytes of one command.
 const CHUNK: u64 = 64 << 10;
@@ -241,4 +243,68 @@ fn late_writes(host: &mut RawSession, lun: u8) -> Result<Vec<Option<(u8, u8, u8)
         }
     }
     Ok(refused)
+}
+
+/// A pool whose controller is gone without letting go is taken by the other one, which nobody asks; and
+/// again by the first one when the second stands still. What was answered is there, and a controller
+/// that wakes writes nothing and is standby by itself.
+#[test]
+#[ignore = "needs a Ceph cluster: 'cargo xtask test --ceph'"]
+fn a_controller_takes_the_pool_of_another_one_that_is_gone_by_itself() -> Result<()> {
+    let device = image("taken", "1G")?;
+    let mut pair = Pair::start_with(|first| {
+        first.gantry(&["pool", "create", "p", &device])?;
+        Ok(())
+    })?;
+    pair_up(&pair)?;
+    ensure!(number(&listed(&pair.first, true)?, "/take_over_after")? == 5, "the limit is shown");
+    let lun = pair.lun;
+    let mut host = pair.host(&pair.first, "a")?;
+    (0..CHUNKS / 4).try_for_each(|chunk| write(&mut host, lun, chunk))?;
+
+    // An owner that lives keeps its pool.
+    std::thread::sleep(std::time::Duration::from_secs(8));
+    ensure!(standing(&pair.second)?.as_deref() == Some("standby"), "nothing was taken");
+
+    pair.first.kill()?;
+    let killed = std::time::Instant::now();
+    pair.wait_for(&pair.second, "active-optimized")?;
+    let after = killed.elapsed();
+    println!("taken {after:.1?} after a kill");
+    ensure!(after < std::time::Duration::from_secs(20), "before the cluster misses it: {after:?}");
+    let mut host = pair.host(&pair.second, "a")?;
+    verify(&mut host, lun, CHUNKS / 4)?;
+    (CHUNKS / 4..CHUNKS / 2).try_for_each(|chunk| write(&mut host, lun, chunk))?;
+    let events = pair.second.gantry(&["events"])?;
+    ensure!(events.contains("is taken from controller 1"), "{events}");
+    pair.first.restart()?;
+    pair.wait_for(&pair.first, "standby")?;
+
+    // The second one stands still in the middle of a host's writes, and wakes when its pool is gone.
+    let mut old_host = pair.host(&pair.second, "b")?;
+    let begun = std::thread::scope(|scope| -> Result<Vec<Option<(u8, u8, u8)>>> {
+        let writer = scope.spawn(|| late_writes(&mut old_host, lun));
+        send_signal(&pair.second, Signal::STOP)?;
+        let stopped = std::time::Instant::now();
+        let taken = pair.wait_for(&pair.first, "active-optimized");
+        println!("taken {:.1?} after a standstill", stopped.elapsed());
+        let written = taken.and_then(|()| {
+            let mut host = pair.host(&pair.first, "a")?;
+            (CHUNKS / 4..CHUNKS / 2).try_for_each(|chunk| write(&mut host, lun, chunk))
+        });
+        send_signal(&pair.second, Signal::CONT)?;
+        written?;
+        writer.join().map_err(|_| anyhow::anyhow!("the writer failed"))?
+    })?;
+    ensure!(
+        matches!(begun.last(), Some(Some((2, 4, 0x0b) | (6, 0x2a, 6)))),
+        "hosts are told to go to the other one: {begun:?}"
+    );
+    pair.wait_for(&pair.second, "standby")?;
+    verify(&mut pair.host(&pair.first, "a")?, lun, CHUNKS / 2)?;
+
+    // It is standby as every other one: it takes the pool when that is let go.
+    pair.first.gantry(&["controller", "switch", "p"])?;
+    pair.wait_for(&pair.second, "active-optimized")?;
+    verify(&mut pair.host(&pair.second, "a")?, lun, CHUNKS / 2)
 }

@@ -29,6 +29,9 @@ pub struct Controller {
     /// Whether it is the one that answers, or was paired with that one.
     #[serde(default)]
     pub paired: bool,
+    /// After how many seconds without a sign of it the one that answers takes pools from another
+    /// controller; `null` if it does not, and of others.
+    pub take_over_after: Option<u64>,
     /// Why the one that answers could not connect to its link, the last time it tried; `null` while it
     /// is heard.
     pub problem: Option<String>,

@@ -44,6 +44,7 @@ pub mod session_ends;
 pub mod settings;
 pub mod snapshot_deletion;
 pub mod snapshots;
+pub mod take_over;
 pub mod tasks;
 pub mod thresholds;
 pub mod volume_lifecycle;

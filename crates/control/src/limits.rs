@@ -92,3 +92,6 @@ pub const PAIRING_LIFE: Duration = Duration::from_secs(600);
 
 /// Wrong secrets after which a code may not be used any more.
 pub const PAIRING_ATTEMPTS_MAX: u32 = 5;
+
+/// Looks at a pool that another controller has, at least, in which nothing moved before it is taken.
+pub const TAKE_OVER_LOOKS_MIN: u32 = 3;

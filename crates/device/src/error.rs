@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use block::{BLOCK, Buffer};
 use thiserror::Error;
 
 use crate::fence::Holder;
@@ -37,6 +38,8 @@ pub enum OpenError {
         path: PathBuf,
         /// All who hold it; at least one.
         holders: Vec<Holder>,
+        /// The block at [`crate::OWNER_BEAT_OFFSET`], if it could be read.
+        owner_beat: Option<Buffer>,
     },
     /// A file where a block device should be, or the reverse.
     #[error("{path} is not a {expected}: write {hint}")]
@@ -68,4 +71,18 @@ pub enum OpenError {
         /// The system's error.
         source: io::Error,
     },
+}
+
+impl OpenError {
+    /// Reads the heartbeat of whoever holds the device.
+    pub(crate) fn with_owner_beat(self, read: impl FnOnce(&mut [u8]) -> io::Result<()>) -> Self {
+        match self {
+            Self::Held { path, holders, owner_beat: None } => {
+                let mut buffer = Buffer::zeroed(BLOCK as usize);
+                let owner_beat = read(&mut buffer).is_ok().then_some(buffer);
+                Self::Held { path, holders, owner_beat }
+            }
+            other => other,
+        }
+    }
 }

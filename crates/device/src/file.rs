@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use crate::backend::{Backend, Grow};
 use crate::device::Method;
 use crate::error::OpenError;
-use crate::fence::{self, Breaking, Holder, Reservation, ReservationKey};
+use crate::fence::{self, Breaking, Holder, OWNER_BEAT_OFFSET, Reservation, ReservationKey};
 use crate::limits::{BUSY_PAUSE, BUSY_TRIES};
 use crate::notify::Notify;
 use crate::ring::Ring;
@@ -77,7 +77,9 @@ fn reserved(
     key: ReservationKey,
     breaking: &Breaking,
 ) -> Result<OpenFile, OpenError> {
-    let reservation = Reservation::take(path, &open.file, key, breaking)?;
+    let read = |buffer: &mut [u8]| open.file.read_exact_at(buffer, OWNER_BEAT_OFFSET);
+    let reservation = Reservation::take(path, &open.file, key, breaking)
+        .map_err(|error| error.with_owner_beat(read))?;
     let lock = Arc::get_mut(&mut open.lock).expect("nobody else has a lock that was just taken");
     lock.reservation = reservation;
     Ok(open)

@@ -411,3 +411,10 @@ pub const LINK_CONNECTIONS_PER_ADDRESS: usize = 16;
 
 /// The pause before a peer is connected to again after that failed.
 pub const LINK_RETRY: Duration = Duration::from_secs(1);
+
+/// How often the owner of a pool writes its heartbeat into the pool's devices, where controllers may
+/// take pools from each other.
+pub const OWNER_BEAT: Duration = Duration::from_secs(1);
+
+/// Time between two looks at a pool whose controller is silent on the link.
+pub const TAKE_OVER_PAUSE: Duration = Duration::from_secs(1);

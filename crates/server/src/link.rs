@@ -166,6 +166,21 @@ impl Link {
         numbers.map(|&number| (number, state.view(number, now))).collect()
     }
 
+    /// For how long another controller was not heard, since the start at most; `None` if it is not
+    /// paired.
+    pub(crate) fn silence(&self, number: u16) -> Option<Duration> {
+        let now = self.shared.clock();
+        let state = self.shared.state();
+        state.known.peers.get(&number)?.fingerprint?;
+        let heard = state.peers.last(number).map_or(Duration::ZERO, |(at, _)| at);
+        Some(now.saturating_sub(heard))
+    }
+
+    /// Drawn when this controller was started.
+    pub(crate) fn life(&self) -> u64 {
+        self.told.borrow().life
+    }
+
     /// A code by which another controller may join, once.
     ///
     /// # Errors

@@ -39,6 +39,7 @@ mod snapshot_deletion;
 mod snapshots;
 mod spares;
 mod statistics;
+mod take_over;
 mod tasks;
 mod thresholds;
 mod volumes;
@@ -358,7 +359,7 @@ impl Management {
             gatherings: Gatherings::default(),
             portals: Portals::of(controller),
             standings: BTreeMap::new(),
-            peers: Peers::of(link),
+            peers: Peers::of(link, options.take_over_after),
             io: options.io,
             hang_limit: Duration::from_secs(options.hang_limit),
             memory_bytes: options.memory,

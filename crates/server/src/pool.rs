@@ -10,8 +10,9 @@ pub(crate) use slots::{OpenDevice, Slots};
 use std::time::{Duration, Instant};
 
 use array::{Pool as PoolConfiguration, PoolDevice};
-use block::{BLOCK, DeviceError};
-use device::{Breaking, Counters, Device, Method, OpenError, Presence};
+use block::{BLOCK, Buffer, DeviceError, DeviceOperation, Rope};
+use control::take_over::OwnerBeat;
+use device::{Breaking, Counters, Device, Fence, Method, OWNER_BEAT_OFFSET, OpenError, Presence};
 use store::{
     DeviceSpec, Failure, Health, IoId, MemberSpec, OpenContext, OpenMode, PoolSpec, Space, Store,
     Tag,
@@ -25,6 +26,9 @@ use crate::options::IoMethod;
 
 /// errno: no such device.
 const ENODEV: i32 = 19;
+
+/// The identifier of heartbeats at devices: the engine counts its own from 0.
+const BEAT_ID: u64 = u64::MAX;
 
 /// A device and its identifier.
 pub(crate) type NamedDevice = (Device, [u8; 16]);
@@ -217,7 +221,7 @@ impl Pool {
     /// Carries wishes to the devices and completions back, until neither side has any. Returns
     /// whether anything moved.
     pub(crate) fn pump(&mut self) -> bool {
-        let mut moved = false;
+        let (mut moved, mut is_refused) = (false, false);
         let now = Instant::now();
         while let Some(io) = self.store.next_io() {
             self.device_times.submitted(&io, now);
@@ -229,7 +233,17 @@ impl Pool {
         }
         for (_, open) in self.devices.iter_mut() {
             open.device.kick();
+            let reaped = self.completions.len();
             open.device.reap(&mut self.completions);
+            let beat = self.completions[reaped..].iter().position(|(id, _)| *id == BEAT_ID);
+            if let Some(at) = beat {
+                let (_, result) = self.completions.swap_remove(reaped + at);
+                open.is_beating = false;
+                is_refused |= matches!(result, Err(DeviceError::Fenced));
+            }
+        }
+        if is_refused {
+            self.fence("one of its devices".to_owned());
         }
         if self.completions.is_empty() {
             return moved;
@@ -252,6 +266,25 @@ impl Pool {
     fn fence(&mut self, device: String) {
         self.fenced.get_or_insert(device);
         self.store.withdraw();
+    }
+
+    /// Writes the owner's heartbeat to every device from which a fence keeps others, while the pool
+    /// serves. A device that has not written the last one gets no other: its heart stands still.
+    pub(crate) fn beat(&mut self, beat: OwnerBeat) {
+        if self.fenced.is_some() || self.health() != Health::Ready {
+            return;
+        }
+        let beats = |open: &OpenDevice| {
+            !open.is_lost && !open.is_beating && open.device.fence() != Fence::ThisMachine
+        };
+        for (_, open) in self.devices.iter_mut().filter(|(_, open)| beats(open)) {
+            let mut block = Buffer::zeroed(BLOCK as usize);
+            beat.emit(&mut block);
+            let data = Rope::from(block.freeze());
+            open.is_beating = true;
+            let write = DeviceOperation::Write { offset: OWNER_BEAT_OFFSET, data };
+            open.device.submit(BEAT_ID, write);
+        }
     }
 
     /// Looks whether another owner took a device, as far as is known without asking one.

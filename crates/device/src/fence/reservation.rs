@@ -79,7 +79,7 @@ impl Reservation {
         let state = look(file).map_err(os(READ))?;
         let others = others_of(&state, key);
         if !others.iter().all(|holder| breaking.includes(holder)) {
-            return Err(OpenError::Held { path: path.to_owned(), holders: others });
+            return Err(held(path, others));
         }
         let copy = file.try_clone().map_err(os("open it once more"))?;
         match register(file, 0, key.0, IGNORE_KEY) {
@@ -156,7 +156,7 @@ const REGISTER: &str = "reserve it (gantryd needs the capabilities CAP_SYS_ADMIN
                         that; without them start it with --reserve-devices off)";
 
 fn held(path: &Path, holders: Vec<Holder>) -> OpenError {
-    OpenError::Held { path: path.to_owned(), holders }
+    OpenError::Held { path: path.to_owned(), holders, owner_beat: None }
 }
 
 fn unknown(path: &Path) -> OpenError {

@@ -32,6 +32,7 @@ impl Management {
             self.go_on_opening(plane);
             self.tell_access(plane);
             self.look_at_link(plane);
+            self.beat(plane);
         }
     }
 

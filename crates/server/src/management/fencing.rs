@@ -32,12 +32,25 @@ impl Management {
         if self.closing || self.unavailable.contains_key(&name) {
             return;
         }
+        if self.controller().is_one_of_several() {
+            return self.become_standby(&name, &device);
+        }
         let reason = format!(
             "another owner took {device} from this array, which has stopped writing to it: hosts are \
              told to wait. 'gantry pool open {name}' opens it when the other one has let go, and \
              '--break-lock' takes it back"
         );
         self.set_unavailable(&name, UnavailablePool::because(reason), Trouble::Fenced);
+    }
+
+    /// Another controller took a pool, since this one stood still, or could not be heard. Nothing more is
+    /// written; the pool is tried again as one that another controller has: its devices are closed first,
+    /// and are registered with anew only when nobody else is.
+    fn become_standby(&mut self, name: &str, device: &str) {
+        self.warn(name, format!("was taken by another controller ({device} refuses this one)"));
+        let reason =
+            format!("another controller took {device} from this one, which is standby now");
+        self.set_unavailable(name, UnavailablePool::because(reason), Trouble::Held);
     }
 
     /// A device that cannot be reserved is told of once, in the life of the daemon.
@@ -106,7 +119,7 @@ pub(super) fn is_held(error: &OpenError) -> bool {
 /// Who has the device that could not be opened.
 pub(super) fn lock_holders(error: &OpenError) -> Vec<LockHolder> {
     let (path, holders) = match error {
-        OpenError::Held { path, holders } => (path, holders.as_slice()),
+        OpenError::Held { path, holders, .. } => (path, holders.as_slice()),
         OpenError::InUse { path, holder } => (path, holder.as_slice()),
         OpenError::Missing(_)
         | OpenError::Exists(_)

@@ -51,6 +51,7 @@ metrics! {
     STARTED = "gantry_start_time_seconds" "gauge" "When the daemon started, seconds since 1970.";
     PROCESSOR = "process_cpu_seconds_total" "counter" "Processor time of all threads of the daemon, in user and in system mode.";
     CONTROLLER = "gantry_controller_reachable" "gauge" "1 while another controller of the array is heard on the link.";
+    TAKE_OVERS = "gantry_take_overs_total" "counter" "Pools that this controller took by itself from others that were gone without letting go.";
     SESSIONS = "gantry_sessions" "gauge" "Sessions in full-feature phase.";
     CONNECTIONS = "gantry_connections" "gauge" "TCP connections of initiators, by what they are.";
     CONNECTIONS_MAX = "gantry_connections_max" "gauge" "As many TCP connections of initiators there may be.";
@@ -229,6 +230,7 @@ impl Management {
             let labels = [("controller", &*number.to_string())];
             page.sample(CONTROLLER.name, &labels, f64::from(u8::from(view.is_reachable)));
         }
+        page.single(&TAKE_OVERS, &[], self.peers.take_over.taken as f64);
         page.single(&SESSIONS, &[], sessions.len() as f64);
         admission_metrics(page, plane);
         page.single(&RECEIVED, &[], received as f64);

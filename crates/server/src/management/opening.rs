@@ -11,6 +11,7 @@ use api::Problem;
 use array::PoolDevice;
 use block::DeviceError;
 use control::reopening::{Asked, Caution, Sight, Told, Trouble};
+use control::take_over::Sighting;
 use device::{Breaking, OpenError};
 use store::{Failure, OpenMode};
 
@@ -18,6 +19,7 @@ use super::fencing::{is_held, lock_holders};
 use super::pools::{UnavailablePool, pool_unavailable};
 use super::problems::{conflict, gone, refused};
 use super::resume::{Resuming, loss_of};
+use super::take_over::sighting_of;
 use super::{Caller, Job, Management, PoolStep, Progress, deliver};
 use crate::data_plane::{DataPlane, Ticket};
 use crate::limits::DEVICE_STALL_MIN;
@@ -34,6 +36,8 @@ struct Place {
     /// Where its logical units are, if they are there already.
     slot: Option<PoolId>,
     ticket: Ticket,
+    /// When the try began.
+    began: Duration,
 }
 
 /// A pool of which another thread opens the devices.
@@ -59,11 +63,14 @@ struct NotOpened {
     trouble: Trouble,
     problem: Box<Problem>,
     lock_holders: Vec<api::LockHolder>,
+    /// The same, if a fence keeps them out when their locks are broken, and what their hearts do.
+    sighting: Option<Sighting>,
 }
 
 impl NotOpened {
     fn because(trouble: Trouble, problem: Problem) -> Self {
-        Self { trouble, problem: Box::new(problem), lock_holders: Vec::new() }
+        let (lock_holders, sighting) = (Vec::new(), None);
+        Self { trouble, problem: Box::new(problem), lock_holders, sighting }
     }
 
     /// The first device that could not be opened is told, and who holds any of them.
@@ -73,8 +80,8 @@ impl NotOpened {
             Some(error) => (trouble_of_device(error), conflict(error)),
             None => (Trouble::Absent, gone()),
         };
-        let problem = Box::new(problem);
-        Self { trouble, problem, lock_holders: errors.iter().flat_map(lock_holders).collect() }
+        let lock_holders = errors.iter().flat_map(lock_holders).collect();
+        Self { trouble, problem: Box::new(problem), lock_holders, sighting: sighting_of(errors) }
     }
 }
 
@@ -227,7 +234,7 @@ impl Management {
         let options = PoolOptions { mode, ..self.pool_options(self.configuration.pools.len()) };
         let caution = self.reopening.begin(name, asked, self.clock());
         let (name, uuid, ticket) = (name.to_owned(), configuration.uuid, plane.new_ticket());
-        let place = Place { name, uuid, mode, asked, slot, ticket };
+        let place = Place { name, uuid, mode, asked, slot, ticket, began: self.clock() };
         let knowledge = knowledge(plane, lacking, breaking);
         let opening = Opening { place, configuration, options, caution, old, knowledge };
         Ok(Progress::Job(Job::Open(opening)))
@@ -239,7 +246,7 @@ impl Management {
         plane: &mut DataPlane,
         Opened { place, sights, pool: opened }: Opened,
     ) -> Result<Progress, Problem> {
-        let Place { name, uuid, mode, asked, slot, ticket } = place;
+        let Place { name, uuid, mode, asked, slot, ticket, began } = place;
         let configured = self.configuration.pools.get(&name);
         if self.closing || configured.is_none_or(|pool| pool.uuid != uuid) {
             self.in_background(move || drop(opened));
@@ -255,7 +262,7 @@ impl Management {
         }
         let opened = match opened {
             Ok(opened) => *opened,
-            Err(NotOpened { trouble, problem, lock_holders }) => {
+            Err(NotOpened { trouble, problem, lock_holders, sighting }) => {
                 if self.reopening.take_asked(&name, trouble) {
                     let asked = (mode, Asked::ByAdministrator);
                     return self.try_to_open(plane, &name, asked, RESPECTFUL);
@@ -264,10 +271,17 @@ impl Management {
                 let unavailable =
                     UnavailablePool { lock_holders, ..UnavailablePool::because(reason) };
                 self.set_unavailable(&name, unavailable, trouble);
-                return Err(*problem);
+                return match self.is_to_be_taken(&name, sighting, began) {
+                    Some(breaking) if asked == Asked::ByNobody => {
+                        let how = (mode, asked);
+                        self.try_to_open(plane, &name, how, (Lacking::Nothing, breaking))
+                    }
+                    Some(_) | None => Err(*problem),
+                };
             }
         };
         self.reopening.recovers(&name);
+        self.peers.take_over.watch.forget(&name);
         let how = match asked {
             Asked::ByNobody => Resuming::ByItself,
             Asked::ByAdministrator => Resuming::Asked(mode),

@@ -11,11 +11,13 @@ use control::portals::{describe_state, parse_state};
 use tokio::sync::oneshot;
 
 use super::problems::{bad_request, conflict};
+use super::take_over::TakingOver;
 use super::{Management, Parameters, Progress, deliver, hexadecimal, read_or_default, read_secret};
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
 use crate::http::Reply;
 use crate::link::{Link, View};
+use crate::options::TakeOver;
 
 /// The other controllers of the array.
 pub(super) struct Peers {
@@ -23,12 +25,14 @@ pub(super) struct Peers {
     pub(super) link: Option<Link>,
     /// How they are, as hosts and administrators were told last.
     pub(super) views: BTreeMap<u16, View>,
+    /// When pools are taken from them.
+    pub(super) take_over: TakingOver,
 }
 
 impl Peers {
     /// Nothing is known of them yet.
-    pub(super) const fn of(link: Option<Link>) -> Self {
-        Self { link, views: BTreeMap::new() }
+    pub(super) fn of(link: Option<Link>, after: TakeOver) -> Self {
+        Self { link, views: BTreeMap::new(), take_over: TakingOver::new(after) }
     }
 }
 
@@ -164,6 +168,7 @@ impl Management {
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             link: self.controller().link().map(|address| address.to_string()),
             paired: true,
+            take_over_after: self.peers.take_over.after_seconds(),
             problem: None,
         };
         let mut known = self.controller().known_others();
@@ -197,6 +202,7 @@ impl Management {
             version: view.version,
             link: view.address,
             paired: view.is_paired,
+            take_over_after: None,
             problem: view.problem,
         }
     }

@@ -22,6 +22,8 @@ pub(crate) struct OpenDevice {
     pub(crate) serial: u64,
     /// The engine was told that it is lost; it goes when nothing of it is under way.
     pub(crate) is_lost: bool,
+    /// A heartbeat is being written to it.
+    pub(super) is_beating: bool,
     /// What was last told of its file.
     pub(crate) told: Presence,
 }
@@ -35,7 +37,7 @@ pub(crate) struct Slots {
 impl OpenDevice {
     pub(crate) fn new(name: DeviceName, device: Device) -> Self {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
-        Self { name, device, serial, is_lost: false, told: Presence::There }
+        Self { name, device, serial, is_lost: false, is_beating: false, told: Presence::There }
     }
 }
 
