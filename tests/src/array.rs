@@ -116,6 +116,11 @@ impl Array {
         self
     }
 
+    /// Arguments to put behind the others from its next start on.
+    pub fn add_arguments(&mut self, arguments: &[&str]) {
+        self.arguments.extend(arguments.iter().map(|&word| word.to_owned()));
+    }
+
     /// Takes the daemon and the command line from a folder.
     pub fn with_binaries(mut self, folder: &Path) -> Self {
         self.binaries = Some(folder.to_owned());

@@ -63,6 +63,48 @@ impl Pair {
         Ok(pair)
     }
 
+    /// Starts both again so that they do not hear each other, though each of them serves and they stay
+    /// paired: as when the cable between them is cut. The first one has the pool then.
+    ///
+    /// # Errors
+    /// When one of them does not start, or the first one does not take the pool.
+    pub fn cut_link(&mut self) -> Result<()> {
+        self.second.stop()?;
+        self.first.stop()?;
+        for (array, other) in [(&mut self.first, 2), (&mut self.second, 1)] {
+            let nobody = format!("{other}={}", free_address()?);
+            array.add_arguments(&["--peer", &nobody]);
+        }
+        self.first.restart()?;
+        self.wait_for(&self.first, "active-optimized")?;
+        self.second.restart()?;
+        self.wait_for(&self.second, "standby")
+    }
+
+    /// A third controller, paired with both.
+    ///
+    /// # Errors
+    /// When it does not start, does not become standby, or is not heard.
+    pub fn add_third(&self) -> Result<Array> {
+        let data = self.first.data().with_file_name("3");
+        let link = free_address()?.to_string();
+        let portals = [(1, &self.first), (2, &self.second)]
+            .map(|(number, array)| format!("{number}={}", array.portal()));
+        let words = ["--controller", "3", "--link", &link];
+        let portals = ["--peer-portal", &portals[0], "--peer-portal", &portals[1]];
+        let mut third =
+            Array::at(&data, free_address()?)?.with_words(&[], &[&words[..], &portals].concat());
+        copy_directory(&self.first, &third)?;
+        third.restart()?;
+        self.wait_for(&third, "standby")?;
+        for array in [&self.first, &self.second] {
+            let code = array.gantry_json(&["controller", "pair"])?;
+            third.gantry(&["controller", "join", text(&code, "/code")?])?;
+            wait_until("the third is heard", || hears(array, 3))?;
+        }
+        Ok(third)
+    }
+
     /// A session of a host with one of them.
     ///
     /// # Errors
@@ -79,6 +121,16 @@ impl Pair {
     pub fn wait_for(&self, array: &Array, state: &str) -> Result<()> {
         wait_until(state, || Ok(standing(array)?.as_deref() == Some(state)))
     }
+}
+
+/// Whether a controller hears another one.
+///
+/// # Errors
+/// When it cannot be asked.
+pub fn hears(array: &Array, number: u64) -> Result<bool> {
+    let controllers = array.gantry_json(&["controller", "list"])?;
+    let mut controllers = controllers.as_array().into_iter().flatten();
+    Ok(controllers.any(|one| one["number"] == number && one["reachable"] == true))
 }
 
 /// What a controller says of itself, or of the other one.

@@ -337,6 +337,16 @@ impl RawSession {
         self.write(lun, &cdb, &list)
     }
 
+    /// Sends half of a command's header and is gone, as a host that is killed: there is nothing to
+    /// answer, and its last bytes and the end of the stream are one piece to the target.
+    ///
+    /// # Errors
+    /// When the target has closed.
+    pub fn vanish(mut self, lun: u8) -> Result<()> {
+        let last = Pdu::command(self.command_sequence_number, lun, &[0; 6], 0, 0);
+        self.connection.send(&last.bytes()[..HEADER_BYTES / 2])
+    }
+
     /// As every host does, repeats a command that only brought a unit attention (SAM-5 5.14).
     fn run(&mut self, pdu: Pdu, data_out: &[u8]) -> Result<Answer> {
         for _ in 0..UNIT_ATTENTIONS_MAX {

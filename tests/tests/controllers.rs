@@ -15,7 +15,7 @@ use harness::controllers::{Pair, listed, pair_up, signal, standing, told};
 use harness::http::Request;
 use harness::pdu::{Pdu, RawConnection, RawSession, cdb10};
 use harness::waiting::wait_until;
-use harness::{Value, text};
+use harness::{Array, Value, text};
 use rustix::process::Signal;
 
 const STANDBY: Option<(u8, u8, u8)> = Some((2, 4, 0x0b));
@@ -400,4 +400,88 @@ fn hosts_are_told_of_another_controller_what_it_says_itself() -> Result<()> {
             .iter()
             .any(|state| state.as_deref() == Some("active-optimized")))
     })
+}
+
+/// The pool as a controller describes it, that has it or not.
+fn devices(array: &Array, pool: &str) -> Result<Vec<String>> {
+    let shown = array.gantry_json(&["pool", "show", pool])?;
+    let devices = shown["devices"].as_array().context("devices")?;
+    devices.iter().map(|device| Ok(text(device, "/device")?.to_owned())).collect()
+}
+
+/// What changed since the standby's copy of the configuration was made it has from the link.
+#[test]
+fn a_standby_learns_of_devices_and_pools_from_who_serves_them_and_takes_them_over() -> Result<()> {
+    let mut pair = Pair::start()?;
+    pair_up(&pair)?;
+    let file = |name: &str| format!("file:{}", pair.first.data().with_file_name(name).display());
+    let (more, other) = (file("more.img"), file("other.img"));
+    pair.first.gantry(&["pool", "add-device", "p", &more, "--size", "1G"])?;
+    pair.first.gantry(&["pool", "create", "q", &other, "--size", "1G"])?;
+    let lun = u8::try_from(pair.first.create_lun("q/v", "64M")?)?;
+    let mut path = pair.host(&pair.first, "a")?;
+    for (lun, byte) in [(pair.lun, 5), (lun, 6)] {
+        assert_eq!(write(&mut path, lun, 7, byte)?.0, 0);
+    }
+    wait_until("the device is known", || Ok(devices(&pair.second, "p")?.contains(&more)))?;
+    wait_until("the pool is known", || {
+        let pools = listed(&pair.second, true)?;
+        Ok(pools["pools"]
+            .as_array()
+            .is_some_and(|pools| pools.iter().any(|one| one["pool"] == "q")))
+    })?;
+    let events = pair.second.gantry(&["events"])?;
+    ensure!(events.contains("controller 1 serves it on"), "{events}");
+    // A change that comes and goes is followed, too.
+    pair.first.gantry(&["pool", "remove-device", "p", "--device", "1", "--until-gone"])?;
+    wait_until("the device has left", || Ok(!devices(&pair.second, "p")?.contains(&more)))?;
+    fs::remove_file(more.trim_start_matches("file:"))?;
+    pair.first.gantry(&["pool", "add-device", "p", &more, "--size", "1G"])?;
+    wait_until("the device is back", || Ok(devices(&pair.second, "p")?.contains(&more)))?;
+
+    pair.first.kill()?;
+    for pool in ["p", "q"] {
+        let is_served =
+            || Ok(pair.second.gantry_json(&["pool", "show", pool])?["state"] == "ready");
+        let shown = || pair.second.gantry(&["pool", "show", pool]);
+        wait_until("both are served", is_served).with_context(|| format!("{:?}", shown()))?;
+    }
+    let mut path = pair.host(&pair.second, "a")?;
+    wait_until("what was written", || {
+        let found = [(pair.lun, 5), (lun, 6)].map(|(lun, byte)| (read(&mut path, lun, 7), byte));
+        Ok(found.into_iter().all(|(found, byte)| found.is_ok_and(|found| found == byte)))
+    })?;
+    // The first one comes back as the standby, and learns in turn.
+    pair.second.gantry(&["pool", "extend", "p", "--device", "0", "--size", "2G"])?;
+    pair.first.restart()?;
+    wait_until("the size is known", || {
+        let shown = pair.first.gantry_json(&["pool", "show", "p"])?;
+        Ok(shown["devices"][0]["size_bytes"] == 2_u64 << 30)
+    })
+}
+
+/// Somebody else's pool of the same name, or one on a device that is another pool's here, is told and left.
+#[test]
+fn a_pool_that_cannot_be_known_here_is_told_once_and_changes_nothing() -> Result<()> {
+    let mut pair = Pair::start()?;
+    pair.second.kill()?;
+    // Both make a pool of one name while they do not know each other.
+    let [one, two] = [&pair.first, &pair.second]
+        .map(|array| format!("file:{}", array.data().with_extension("img").display()));
+    pair.first.gantry(&["pool", "create", "q", &one, "--size", "1G"])?;
+    pair.first.kill()?;
+    pair.second.restart()?;
+    pair.wait_for(&pair.second, "active-optimized")?;
+    pair.second.gantry(&["pool", "create", "q", &two, "--size", "1G"])?;
+    pair.first.restart()?;
+    pair_up(&pair)?;
+    let told = || -> Result<usize> {
+        Ok(pair.second.gantry(&["events"])?.matches("they cannot be").count())
+    };
+    wait_until("it is told", || Ok(told()? == 1))?;
+    thread::sleep(Duration::from_secs(3));
+    ensure!(told()? == 1, "it is told again and again");
+    assert_eq!(devices(&pair.second, "q")?, [two]);
+    assert_eq!(devices(&pair.first, "q")?, [one]);
+    Ok(())
 }

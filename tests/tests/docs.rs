@@ -106,6 +106,7 @@ const PAGES: [Page; 14] = [
                 "gantry pool add-device m",
                 "needs file systems at /srv/a and /srv/b: tests/mirrors.rs does it elsewhere",
             ),
+            Runs("gantry pool add-device p"),
             NotHere("rbd create", "needs a Ceph cluster: `cargo xtask test --ceph` starts one"),
             NotHere(
                 "gantry pool open p --break-lock",
@@ -130,10 +131,16 @@ const PAGES: [Page; 14] = [
     Page {
         path: "docs/controllers.md",
         before: "",
-        blocks: &[NotHere(
-            "gantryd --data /var/lib/gantry --iscsi 192.0.2.1:3260 --controller 1",
-            "needs two machines; tests/controllers.rs has two data directories",
-        )],
+        blocks: &[
+            NotHere(
+                "gantry pool set POOL --preferred-controller 1",
+                "needs two controllers; tests/take_over.rs has them",
+            ),
+            NotHere(
+                "gantryd --data /var/lib/gantry --iscsi 192.0.2.1:3260 --controller 1",
+                "needs two machines; tests/controllers.rs has two data directories",
+            ),
+        ],
         stands_for: &[],
     },
     Page {

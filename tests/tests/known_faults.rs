@@ -183,8 +183,9 @@ fn a2_and_a7_after_an_abort_the_block_does_not_change_and_is_not_locked() -> Res
     Ok(())
 }
 
-/// A host that sends a COMPARE AND WRITE and is gone before the answer.
-fn swap_and_vanish(bench: &Bench, name: &str, lba: u64, from: u8, to: u8) -> Result<()> {
+/// A host that sends a COMPARE AND WRITE, reads no answer, and is gone when this is dropped. (An
+/// array need not do what a host asked that is gone before it is done.)
+fn swap_unanswered(bench: &Bench, name: &str, lba: u64, from: u8, to: u8) -> Result<RawConnection> {
     let (array, lun) = (&bench.array, bench.luns[0]);
     let mut host = RawConnection::log_in(array.portal(), name, &array.target_name()?)?;
     let test_unit_ready = Pdu::command(0, lun, &[0; 6], 0, 0).numbered(0);
@@ -192,7 +193,8 @@ fn swap_and_vanish(bench: &Bench, name: &str, lba: u64, from: u8, to: u8) -> Res
     host.receive()?.context("TEST UNIT READY has an answer")?;
     let mut swap = Pdu::command(1, lun, &compare_and_write_cdb(lba, 1), 0x20, 1024).numbered(1);
     swap.data = [[from; BLOCK], [to; BLOCK]].concat();
-    host.send(&swap.bytes())
+    host.send(&swap.bytes())?;
+    Ok(host)
 }
 
 fn lock_retries(array: &Array) -> Result<Vec<String>> {
@@ -212,11 +214,12 @@ fn a7_a_retry_of_an_own_compare_and_write_is_counted_and_named() -> Result<()> {
         Ok([number(&target, names[0])?, number(&target, names[1])?])
     };
     let other = "iqn.2026-01.org.example:vanishes";
-    swap_and_vanish(&bench, other, 77, 0, 1)?;
+    let host = swap_unanswered(&bench, other, 77, 0, 1)?;
     let begun = Instant::now();
     while read(&mut bench.session, lun, 77, 1)?[0] != 1 {
         ensure!(begun.elapsed().as_secs() < 30, "the command was not done");
     }
+    drop(host);
     // Another host that finds the same bytes has lost a race.
     assert_eq!(swap(&mut bench.session, lun, 77, 0, 1)?.code(), Some((14, 0x1d, 0)));
     assert_eq!(counted(&bench)?, [1, 0]);

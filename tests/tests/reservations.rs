@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use harness::Array;
+use harness::controllers::signal;
 use harness::pdu::{Answer, RawSession};
 use harness::random::Random;
+use rustix::process::Signal;
 
 const CONFLICT: u8 = 0x18;
 const KILLS: usize = 20;
@@ -175,8 +177,30 @@ fn a_scsi_2_reservation_ends_with_its_session_and_not_by_another_release() -> Re
     assert_eq!(b.read(bench.lun, &READ_10, 512)?.status, CONFLICT);
     assert_eq!(bench.write(&mut a)?, 0);
     drop(a);
+    await_free(&bench, &mut b)
+}
+
+/// The daemon stands still meanwhile, so that one event tells it of the bytes and of their end.
+#[test]
+fn a_host_that_is_killed_with_bytes_on_the_way_leaves_no_reservation() -> Result<()> {
+    let bench = Bench::start()?;
+    let (mut a, mut b) = (bench.host("a")?, bench.host("b")?);
+    for _ in 0..20 {
+        a.read(bench.lun, &RESERVE_6, 0)?.good()?;
+        signal(&bench.array, Signal::STOP)?;
+        let gone = a.vanish(bench.lun);
+        signal(&bench.array, Signal::CONT)?;
+        gone?;
+        await_free(&bench, &mut b)?;
+        a = bench.host("a")?;
+    }
+    Ok(())
+}
+
+/// Waits a little for the end of another session's reservation.
+fn await_free(bench: &Bench, host: &mut RawSession) -> Result<()> {
     let mut patience = 100;
-    while b.read(bench.lun, &READ_10, 512)?.status == CONFLICT {
+    while host.read(bench.lun, &READ_10, 512)?.status == CONFLICT {
         patience -= 1;
         ensure!(patience > 0, "the reservation outlives its session");
         thread::sleep(Duration::from_millis(20));

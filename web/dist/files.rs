@@ -1,9 +1,9 @@
 // Written by 'cargo xtask web'.
 static FILES: [File; 5] = [
     File {
-        path: "/assets/gantry-1eecec9fdf0c9b88.js",
+        path: "/assets/gantry-cc26df8ed464ba0c.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"1eecec9fdf0c9b88\"",
+        etag: "W/\"cc26df8ed464ba0c\"",
         identity: include_bytes!("assets/gantry.js"),
         gzip: OnceLock::new(),
     },
@@ -31,7 +31,7 @@ static FILES: [File; 5] = [
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"5a311ef685169a50\"",
+        etag: "W/\"9be3f43329cdb902\"",
         identity: include_bytes!("index.html"),
         gzip: OnceLock::new(),
     },

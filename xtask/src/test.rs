@@ -54,7 +54,8 @@ pub(crate) struct Options {
 }
 
 /// Black-box tests that mostly wait: for devices that hang, or daemons that open again.
-const WAITING: [&str; 8] = [
+const WAITING: [&str; 11] = [
+    "controllers",
     "kill_nine",
     "losses",
     "mirror_checks",
@@ -62,6 +63,8 @@ const WAITING: [&str; 8] = [
     "mirrors",
     "outages_hosts",
     "pool_opening",
+    "rolling_upgrade",
+    "take_over",
     "thresholds",
 ];
 
@@ -140,7 +143,8 @@ fn integration_suites(wanted: &[Platform]) -> Result<()> {
 fn everything(options: &Options) -> Result<()> {
     disk_space::check()?;
     let seconds = options.sim_seconds.to_string();
-    let search = ["run", "--seconds", &seconds, "--mirrors", "some"].map(str::to_owned);
+    let search = ["run", "--seconds", &seconds, "--mirrors", "some", "--departures", "30"];
+    let search = search.map(str::to_owned);
     let simulate = || sim::run_built(&search);
     let planted = || sim::run_built(&["planted".to_owned()]);
     let outcomes = [

@@ -179,13 +179,22 @@ fn on_files(options: &Options, folder: &Path, array: &Array) -> Result<()> {
         write_once(array, &[(&first, half), (&second, half)])?;
     }
     let cluster = ["--url2", &second, "--url2", &third, "--url2", &fourth];
-    let more = [&[first.as_str()][..], &cluster, &["--small", &small]].concat();
+    let switch = switch(array);
+    let only_here = ["--small", &small, "--array-switch", &switch];
+    let more = [&[first.as_str()][..], &cluster, &only_here].concat();
     validate(
         options,
         folder,
         "gantry",
         &[&more[..], &watched(array)?.each_ref().map(String::as_str)].concat(),
     )
+}
+
+/// What turns primitives off and on in our array, for M3.
+fn switch(array: &Array) -> String {
+    let program = workspace::release_folder().join("gantry");
+    let (program, data) = (program.display(), array.data().display());
+    format!("{program} --data {data} target primitives --$SWITCH extended_copy,write_same >&2")
 }
 
 fn in_memory(options: &Options, folder: &Path, array: &Array) -> Result<()> {

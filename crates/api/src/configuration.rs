@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::alerts::Alerts;
-use crate::pools::Thresholds;
+use crate::pools::{SetFailBack, Thresholds};
 use crate::presentation::{BlockSize, Identification, PathState, Primitives};
 use crate::rate_limits::RateLimits;
 use crate::schedules::SetSchedule;
@@ -140,6 +140,9 @@ pub struct ConfiguredPool {
     /// hard threshold; as it was when left out.
     #[serde(default)]
     pub delete_scheduled_snapshots: Option<bool>,
+    /// Which controller should have it; as it was when left out.
+    #[serde(default)]
+    pub fail_back: Option<SetFailBack>,
     /// Its labels; as they were when left out.
     #[serde(default)]
     pub tags: Option<BTreeMap<String, String>>,

@@ -29,9 +29,24 @@ pub struct Controller {
     /// Whether it is the one that answers, or was paired with that one.
     #[serde(default)]
     pub paired: bool,
+    /// After how many seconds without a sign of it the one that answers takes pools from another
+    /// controller; `null` if it does not, and of others.
+    pub take_over_after: Option<u64>,
+    /// Whether it is in maintenance: it gives its pools to others and takes none. `null` of others that
+    /// are silent, or do not say it.
+    pub maintenance: Option<bool>,
     /// Why the one that answers could not connect to its link, the last time it tried; `null` while it
     /// is heard.
     pub problem: Option<String>,
+}
+
+/// Whether a controller is in maintenance.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Maintenance {
+    /// `true`: it gives its pools to other controllers and takes none, until it is told otherwise or its
+    /// daemon is started again.
+    pub on: bool,
 }
 
 /// A code is wanted by which another controller joins.
@@ -74,4 +89,7 @@ pub struct PoolStanding {
     /// What hosts are told of its volumes there (ALUA), of another controller as it says on the link;
     /// `null` while that is silent: ask that one.
     pub state: Option<PathState>,
+    /// Whether it is the one that should have the pool, as the controller that answers knows it.
+    #[serde(default)]
+    pub preferred: bool,
 }

@@ -21,6 +21,8 @@ fn of_space(route: Route) -> Option<Value> {
         Route::AttachMember => json!({ "mirror": 0, "device": "block:/dev/nvme3n1" }),
         Route::SetSpares => json!({ "devices": ["block:/dev/nvme4n1"] }),
         Route::ControlResilver => json!({ "action": "pause" }),
+        Route::RemoveDevice => json!({ "rate_bytes": 104_857_600 }),
+        Route::ControlDeparture => json!({ "action": "pause" }),
         Route::ImportPool => json!({
             "devices": ["block:/dev/nvme1n1"], "rename": "fast", "dry_run": true,
         }),
@@ -30,6 +32,7 @@ fn of_space(route: Route) -> Option<Value> {
             json!({ "soft_percent": 75, "hard_percent": 90 })
         }
         Route::SetSnapshotDeletion => json!({ "delete_scheduled_snapshots": true }),
+        Route::SetFailBack => json!({ "preferred_controller": 1, "fail_back_seconds": 300 }),
         Route::StartScrub => json!({ "rate_bytes": 209_715_200 }),
         Route::CreateVolume => json!({
             "pool": "fast", "name": "vmfs-1", "size_bytes": 1_099_511_627_776_u64,
@@ -103,6 +106,7 @@ fn of_operations(route: Route) -> Option<Value> {
             "volumes": ["fast/vmfs-1", "fast/vmfs-2"], "every_seconds": 3600, "keep": 24,
         }),
         Route::PairControllers => json!({ "address": "192.0.2.1:3262" }),
+        Route::SetMaintenance => json!({ "on": true }),
         Route::JoinController => json!({ "code": "1=192.0.2.1:3262/FINGERPRINT/SECRET" }),
         Route::SetAlerts => json!({
             "webhooks": [

@@ -38,7 +38,7 @@ pub use configuration::{
     ConfiguredVolume, Imported,
 };
 pub use controllers::{
-    Controller, JoinController, PairController, Paired, PairingCode, PoolStanding,
+    Controller, JoinController, Maintenance, PairController, Paired, PairingCode, PoolStanding,
 };
 pub use events::{Event, EventKind, Severity};
 pub use ledger::{
@@ -51,10 +51,10 @@ pub use pool_import::{
     Collision, ExportPool, FoundMember, FoundMirror, ImportPool, PoolImport, RecoveryKey,
 };
 pub use pools::{
-    AddDevice, AttachMember, Backing, BackingState, ControlResilver, CreatePool, Device,
-    DeviceCounters, Fill, JournalLoss, LockHolder, Member, MemberState, Mirror, Pool, PoolMode,
-    Resilver, ResilverAction, ResizePool, ResumePool, SetSnapshotDeletion, SetSpares, Space,
-    Thresholds,
+    AddDevice, AttachMember, Backing, BackingState, ControlDeparture, ControlResilver, CreatePool,
+    Departure, DepartureAction, Device, DeviceCounters, Fill, JournalLoss, LockHolder, Member,
+    MemberState, Mirror, Pool, PoolMode, RemoveDevice, Resilver, ResilverAction, ResizePool,
+    ResumePool, SetFailBack, SetSnapshotDeletion, SetSpares, Space, Thresholds,
 };
 pub use presentation::{
     BlockSize, Identification, PathState, Primitives, SetPathState, SetPrimitives, SetReservations,

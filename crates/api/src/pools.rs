@@ -43,7 +43,7 @@ pub struct AddDevice {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttachMember {
-    /// The mirror, or plain device, counted from 0 in the order in which they joined the pool.
+    /// The mirror, or plain device, by its number.
     pub mirror: usize,
     /// file:PATH, block:PATH, rbd:POOL/IMAGE or memory:.
     pub device: String,
@@ -86,12 +86,45 @@ pub enum ResilverAction {
     Cancel,
 }
 
+/// A device, or a mirror with all of its members, that is to leave a pool.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RemoveDevice {
+    /// Bytes per second that are moved from it at most; as many as hosts leave it when left out.
+    #[schema(minimum = 1048576)]
+    pub rate_bytes: Option<u64>,
+}
+
+/// What becomes of a device that leaves.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ControlDeparture {
+    /// What is to be done.
+    pub action: DepartureAction,
+    /// Bytes per second that are moved from now on at most, for `pause` and `resume`; as before when left
+    /// out.
+    #[serde(default)]
+    #[schema(minimum = 1048576)]
+    pub rate_bytes: Option<u64>,
+}
+
+/// What is to be done with a device that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DepartureAction {
+    /// Nothing is moved, also over a restart; new data goes to other devices all the same.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// It is given up: the device stays, and is used as before. What was moved stays where it is.
+    Cancel,
+}
+
 /// A larger device, or larger members of a mirror.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ResizePool {
-    /// Which device or mirror, counted from 0 in the order in which they joined the pool; may be left
-    /// out if there is only one.
+    /// Which device or mirror, by its number; may be left out if there is only one.
     pub device: Option<usize>,
     /// The new size of the device, or of each member of the mirror that is smaller, bytes.
     pub size_bytes: u64,
@@ -176,6 +209,9 @@ pub struct Pool {
     /// Those of them that hold the same blocks, while the pool is open.
     #[serde(default)]
     pub mirrors: Vec<Mirror>,
+    /// The device that leaves it, if one does.
+    #[serde(default)]
+    pub departure: Option<Departure>,
     /// Devices that step in when a member of a mirror is lost.
     #[serde(default)]
     pub spares: Vec<String>,
@@ -212,6 +248,16 @@ pub struct Pool {
     /// Whether the oldest unlocked snapshots of schedules are deleted, one after the other, while it
     /// is at or above its hard threshold.
     pub delete_scheduled_snapshots: bool,
+    /// The number of the controller that should have it, if one should.
+    #[serde(default)]
+    pub preferred_controller: Option<u16>,
+    /// Seconds for which that one must have been ready before another one gives the pool back to it;
+    /// absent if that is left to administrators.
+    #[serde(default)]
+    pub fail_back_seconds: Option<u32>,
+    /// What giving it back waits for; absent where the pool is not open, or is not given back.
+    #[serde(default)]
+    pub fail_back_waits_for: Option<String>,
     /// How full it is.
     pub fill: Fill,
     /// Number of volumes, clones among them.
@@ -227,10 +273,35 @@ pub struct Pool {
     pub tags: BTreeMap<String, String>,
 }
 
+/// A device that leaves a pool.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Departure {
+    /// Its number, or that of the mirror that leaves.
+    pub device: usize,
+    /// Where it is, or its members are.
+    pub devices: Vec<String>,
+    /// Whether it rests until it is resumed.
+    pub paused: bool,
+    /// Bytes on it that something refers to yet, of data and of the map.
+    pub left_bytes: u64,
+    /// Bytes of data that were copied from it since it began to leave, or since the pool was opened.
+    pub copied_bytes: u64,
+    /// Blocks that could not be read. They stay on it, and so does it, until what refers to them is
+    /// overwritten or deleted.
+    pub unreadable_blocks: u64,
+    /// Whether it waits for space on the other devices.
+    pub waits_for_space: bool,
+    /// Bytes per second that are moved at most; absent if there is no limit but what hosts need.
+    pub rate_bytes: Option<u64>,
+    /// Seconds that it will take, if that can be told.
+    pub remaining_seconds: Option<u64>,
+}
+
 /// A device of a pool.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Device {
-    /// Which one, counted from 0.
+    /// Its number, counted from 0; in a pool with mirrors its place among the devices. Without mirrors it
+    /// keeps the number when another one leaves.
     pub index: usize,
     /// Where it is.
     pub device: String,
@@ -395,6 +466,21 @@ pub struct SetSnapshotDeletion {
     /// below its hard threshold; off unless it is said. What somebody made by hand, locked or
     /// mapped, and the snapshots of each schedule's newest run, stay.
     pub delete_scheduled_snapshots: bool,
+}
+
+/// Which controller of several should have a pool, and whether others give it back to that one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetFailBack {
+    /// Its number; null if it does not matter.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 256)]
+    pub preferred_controller: Option<u16>,
+    /// Seconds for which it must have been heard, not in maintenance and able to reach all devices of the
+    /// pool before another one gives the pool back to it; null if that is left to administrators.
+    #[serde(default)]
+    #[schema(minimum = 10, maximum = 86400)]
+    pub fail_back_seconds: Option<u32>,
 }
 
 /// How full something is.

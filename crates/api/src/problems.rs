@@ -176,6 +176,8 @@ problems! {
         "The file system that holds the device has no space for what a pool must always have.";
     NoSpaceToShare "no-space-to-share" 409 "Conflict" ["needed_bytes"]
         "A snapshot, clone or revert would share so much that locks and metadata of hosts might find no space.";
+    NoSpaceToLeave "no-space-to-leave" 409 "Conflict" ["needed_bytes"]
+        "The pool's other devices have no room for what is on one that is to leave, and for what is promised.";
     DeviceNotLarger "device-not-larger" 409 "Conflict" []
         "A device only grows.";
     DeviceFailed "device-failed" 409 "Conflict" []

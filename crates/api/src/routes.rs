@@ -7,15 +7,16 @@ mod tests;
 use crate::shapes::{gives, list, nothing, object, one, text};
 use crate::{
     AddDevice, Alerts, AttachMember, AuditEntry, ChangeHost, ChangePassword, ChangeUser, Chap,
-    CloneVolume, Configuration, ControlResilver, Controller, CreateHost, CreatePool, CreatePortal,
-    CreateSnapshots, CreateToken, CreateUser, CreateVolume, Delivery, Discovery, Event, ExportPool,
-    Finding, Forecast, Group, Host, Identification, ImportPool, Imported, JoinController, Live,
-    LockMap, LockSnapshot, Login, LunMap, MapVolume, Me, NewToken, OffloadLedger, PairController,
-    Paired, PairingCode, Pool, PoolImport, Portal, Primitives, Reclaim, RecoveryKey, Rename,
-    ResizePool, ResizeVolume, ResumePool, RevertVolume, Role, Schedule, Scrub, SeriesHistory,
-    SeriesName, Session, SetGroup, SetHostLimits, SetPathState, SetPrimitives, SetRateLimits,
-    SetReservations, SetSchedule, SetSnapshotDeletion, SetSpares, SetTags, Snapshot,
-    SnapshotChanges, StartScrub, Target, Task, Thresholds, Token, User, Volume,
+    CloneVolume, Configuration, ControlDeparture, ControlResilver, Controller, CreateHost,
+    CreatePool, CreatePortal, CreateSnapshots, CreateToken, CreateUser, CreateVolume, Delivery,
+    Discovery, Event, ExportPool, Finding, Forecast, Group, Host, Identification, ImportPool,
+    Imported, JoinController, Live, LockMap, LockSnapshot, Login, LunMap, Maintenance, MapVolume,
+    Me, NewToken, OffloadLedger, PairController, Paired, PairingCode, Pool, PoolImport, Portal,
+    Primitives, Reclaim, RecoveryKey, RemoveDevice, Rename, ResizePool, ResizeVolume, ResumePool,
+    RevertVolume, Role, Schedule, Scrub, SeriesHistory, SeriesName, Session, SetFailBack, SetGroup,
+    SetHostLimits, SetPathState, SetPrimitives, SetRateLimits, SetReservations, SetSchedule,
+    SetSnapshotDeletion, SetSpares, SetTags, Snapshot, SnapshotChanges, StartScrub, Target, Task,
+    Thresholds, Token, User, Volume,
 };
 use row::{delete, get, patch, post, put};
 
@@ -95,6 +96,15 @@ routes! {
     AddDevice: post("/v1/pools/{pool}/devices", Role::Admin,
         || gives(one::<Pool>()).takes::<AddDevice>())
         .changes(Route::ShowPool),
+    /// A device leaves a pool, from [`crate::RemoveDevice`]: what is on it moves to the others. A mirror
+    /// leaves with all of its members.
+    RemoveDevice: post("/v1/pools/{pool}/devices/{device}/remove", Role::Admin,
+        || gives(one::<Pool>()).may_take::<RemoveDevice>())
+        .changes(Route::ShowPool),
+    /// Pause, resume or give up the leaving of a device, from [`crate::ControlDeparture`].
+    ControlDeparture: post("/v1/pools/{pool}/departure", Role::Admin,
+        || gives(one::<Pool>()).takes::<ControlDeparture>())
+        .changes(Route::ShowPool),
     /// A device joins a mirror of a pool, from [`crate::AttachMember`].
     AttachMember: post("/v1/pools/{pool}/members", Role::Admin,
         || gives(one::<Pool>()).takes::<AttachMember>())
@@ -136,6 +146,10 @@ routes! {
     /// Whether a pool deletes scheduled snapshots, from [`crate::SetSnapshotDeletion`].
     SetSnapshotDeletion: put("/v1/pools/{pool}/snapshot-deletion", Role::Admin,
         || gives(one::<Pool>()).takes::<SetSnapshotDeletion>())
+        .changes(Route::ShowPool),
+    /// Which controller should have a pool, from [`crate::SetFailBack`].
+    SetFailBack: put("/v1/pools/{pool}/fail-back", Role::Admin,
+        || gives(one::<Pool>()).takes::<SetFailBack>())
         .changes(Route::ShowPool),
     /// All labels of a pool, from [`crate::SetTags`].
     SetPoolTags: put("/v1/pools/{pool}/tags", Role::Admin,
@@ -318,6 +332,10 @@ routes! {
     /// Join the controller that gave a code, from [`crate::JoinController`].
     JoinController: post("/v1/controllers/join", Role::Admin,
         || gives(one::<Paired>()).takes::<JoinController>()),
+    /// The controller that is asked gives its pools to others and takes none, or not any more, from
+    /// [`crate::Maintenance`].
+    SetMaintenance: put("/v1/controllers/maintenance", Role::Admin,
+        || gives(one::<Maintenance>()).takes::<Maintenance>()),
     /// Forget another controller: it is not heard any more.
     ForgetController: delete("/v1/controllers/{controller}", Role::Admin, || gives(nothing())),
     /// All sessions.

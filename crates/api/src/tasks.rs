@@ -10,7 +10,7 @@ pub struct Task {
     pub id: u64,
     /// What is done.
     pub kind: TaskKind,
-    /// What it is done to: 'pool NAME', 'volume POOL/NAME' or 'member POOL/DEVICE'.
+    /// What it is done to: 'pool NAME', 'volume POOL/NAME', 'member POOL/DEVICE' or 'device POOL/NUMBER'.
     pub object: String,
     /// How far it is.
     pub state: TaskState,
@@ -57,6 +57,8 @@ pub enum TaskKind {
     ExtendPool,
     /// A device joins a pool.
     AddDevice,
+    /// A device leaves a pool: what is on it moves to the others.
+    RemoveDevice,
     /// A pool is closed and forgotten.
     DeletePool,
 }

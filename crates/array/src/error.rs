@@ -211,6 +211,12 @@ pub enum ArrayError {
     /// Percentages that could never be met.
     #[error("thresholds are percentages from 1 to 100, and the soft one is not above the hard one")]
     InvalidThresholds,
+    /// A controller that should have a pool, or a time, that cannot be.
+    #[error(
+        "the preferred controller is a number from 1 to 256, and a pool is given back to it after 10 to 86400 s: \
+         say a controller before a time"
+    )]
+    InvalidFailBack,
     /// A tag with a key or value that cannot be.
     #[error("{0}")]
     InvalidTag(&'static str),

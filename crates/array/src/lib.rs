@@ -17,7 +17,9 @@ pub use configuration::alerts::{AlertLevel, Alerts, Mail, MailTls, Webhook};
 pub use configuration::hosts::Host;
 pub use configuration::lun_maps::{FreeLuns, HeldLun, Rest, VolumeMap};
 pub use configuration::oldest::{OldestSearch, Searched, Standing};
-pub use configuration::pools::{Fill, KnownMember, Mirroring, Pool, PoolDevice, Thresholds};
+pub use configuration::pools::{
+    Departure, FailBack, Fill, KnownMember, Mirroring, Pool, PoolDevice, Thresholds,
+};
 pub use configuration::portals::Portal;
 pub use configuration::presentation::{BlockForm, Presentation};
 pub use configuration::rate_limits::{Limited, RateLimits, Share};

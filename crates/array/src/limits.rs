@@ -3,6 +3,14 @@
 /// Pools in one array. One more is refused.
 pub const POOLS_MAX: usize = 64;
 
+/// The greatest number of a controller.
+pub const CONTROLLER_NUMBER_MAX: u16 = 256;
+
+/// Seconds for which a pool's preferred controller must have been ready before the pool is given back to
+/// it. Another time is refused. Less than the 10 s for which a controller leaves a pool alone that it gave
+/// up would move a pool whose last move has not settled; after more than a day an administrator decides.
+pub const FAIL_BACK_SECONDS: core::ops::RangeInclusive<u32> = 10..=86_400;
+
 /// Percent by which something must fall below a threshold before it can be reached again.
 pub const FILL_HYSTERESIS_PERCENT: u8 = 2;
 

@@ -422,6 +422,13 @@ pub(crate) enum GroupCommand {
     Delete { name: String },
 }
 
+/// Whether a controller is in maintenance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum MaintenanceArgument {
+    On,
+    Off,
+}
+
 /// What is done with controllers.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ControllerCommand {
@@ -444,6 +451,12 @@ pub(crate) enum ControllerCommand {
         /// The code; - for the standard input.
         #[arg(value_name = "CODE")]
         code: String,
+    },
+    /// Give the pools of the controller that is asked to others, and let it take none, until it is switched
+    /// off or its daemon is started again.
+    Maintenance {
+        #[arg(value_name = "on|off")]
+        state: MaintenanceArgument,
     },
     /// Forget another controller: it is not heard any more until it is paired anew.
     Forget {

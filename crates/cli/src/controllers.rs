@@ -3,11 +3,11 @@
 use std::io;
 
 use anyhow::{Context, Result};
-use api::{Controller, JoinController, PairController, Paired, PairingCode, Pool};
+use api::{Controller, JoinController, Maintenance, PairController, Paired, PairingCode, Pool};
 use notation::format_time;
 use reqwest::Method;
 
-use crate::arguments::ControllerCommand;
+use crate::arguments::{ControllerCommand, MaintenanceArgument};
 use crate::commands::Invocation;
 use crate::pools::pool_route;
 use crate::tables::{Table, table};
@@ -54,6 +54,19 @@ impl Invocation {
                     format!("Paired with controller {}.", paired.number)
                 })
             }
+            ControllerCommand::Maintenance { state } => {
+                let body = Maintenance { on: *state == MaintenanceArgument::On };
+                let route = format!("{ROUTE}/maintenance");
+                self.changed::<Maintenance>(Method::PUT, &route, &body, |maintenance| {
+                    let told = if maintenance.on {
+                        "In maintenance: its pools go to other controllers, and it takes none; 'gantry \
+                         controller list' shows when they are there."
+                    } else {
+                        "Not in maintenance any more: it takes pools that others let go."
+                    };
+                    told.to_owned()
+                })
+            }
             ControllerCommand::Forget { controller } => {
                 let sentence = format!(
                     "Forgot controller {controller}. Do the same there, or it goes on trying to be heard."
@@ -76,14 +89,21 @@ fn read_code(code: &str) -> Result<String> {
 fn list(controllers: &[Controller]) -> Table {
     let mut rows = table(&["CONTROLLER", "LINK", "VERSION", "PORTALS", "POOL", "STATE"]);
     for controller in controllers {
-        let this = if controller.is_this { " (this)" } else { "" };
+        let this = match (controller.is_this, controller.maintenance) {
+            (true, Some(true)) => " (this, in maintenance)",
+            (true, Some(false) | None) => " (this)",
+            (false, Some(true)) => " (in maintenance)",
+            (false, Some(false) | None) => "",
+        };
         let number = format!("{}{this}", controller.number);
         let link = link(controller);
         let version = controller.version.as_deref().unwrap_or("-");
         let portals = controller.portals.join(" ");
         for one in &controller.pools {
+            let preferred = if one.preferred { ", preferred" } else { "" };
             let state = one.state.map_or("ask it", |state| state.name());
-            rows.add_row([&number, &link, version, &portals, &one.pool, state]);
+            let state = format!("{state}{preferred}");
+            rows.add_row([&number, &link, version, &portals, &one.pool, &state]);
         }
         if controller.pools.is_empty() {
             rows.add_row([&number, &link, version, &portals, "-", "-"]);
@@ -96,7 +116,11 @@ fn list(controllers: &[Controller]) -> Table {
 fn link(controller: &Controller) -> String {
     let Controller { is_this, reachable, paired, heard_at, problem, .. } = controller;
     if *is_this {
-        return controller.link.clone().unwrap_or_else(|| "-".to_owned());
+        let address = controller.link.as_deref().unwrap_or("-");
+        return match controller.take_over_after {
+            Some(seconds) => format!("{address}, takes over after {seconds} s"),
+            None => address.to_owned(),
+        };
     }
     let silent = match (paired, heard_at) {
         (false, _) => "not paired".to_owned(),

@@ -1,11 +1,16 @@
-//! Subcommands for members of mirrors and spares.
+//! Subcommands for members of mirrors and spares, and devices that leave.
 
 use anyhow::{Context, Result, bail};
-use api::{AttachMember, ControlResilver, Pool, ResilverAction, SetSpares};
+use api::{
+    AttachMember, ControlDeparture, ControlResilver, DepartureAction, Pool, RemoveDevice,
+    ResilverAction, SetSpares, TaskKind,
+};
 use reqwest::Method;
 
 use crate::commands::Invocation;
-use crate::pools::{PoolCommand, ResilverArgument, SpareCommand, absolute_device, pool_route};
+use crate::pools::{
+    DepartureArgument, PoolCommand, ResilverArgument, SpareCommand, absolute_device, pool_route,
+};
 
 impl Invocation {
     /// Commands about mirrors; others are none of them.
@@ -46,6 +51,21 @@ impl Invocation {
                     format!("Changed the resilvers of pool {name}.")
                 })
             }
+            PoolCommand::RemoveDevice { name, device, rate, until_gone } => {
+                self.remove_device(name, *device, *rate, *until_gone)
+            }
+            PoolCommand::Departure { name, action, rate } => {
+                let (action, said) = match action {
+                    DepartureArgument::Pause => (DepartureAction::Pause, "rests"),
+                    DepartureArgument::Resume => (DepartureAction::Resume, "goes on leaving"),
+                    DepartureArgument::Cancel => (DepartureAction::Cancel, "stays"),
+                };
+                let body = ControlDeparture { action, rate_bytes: *rate };
+                let route = format!("{}/departure", pool_route(name)?);
+                self.changed::<Pool>(Method::POST, &route, &body, |_| {
+                    format!("The device of pool {name} that was leaving {said}.")
+                })
+            }
             PoolCommand::Spare(command) => self.spare(command),
             _ => Ok(()),
         }
@@ -81,6 +101,24 @@ impl Invocation {
         self.changed::<Pool>(Method::POST, &route, &body, |_| {
             format!("{device} has joined mirror {mirror} of pool {name} and is being filled.")
         })
+    }
+
+    fn remove_device(
+        &self,
+        name: &str,
+        device: usize,
+        rate_bytes: Option<u64>,
+        until_gone: bool,
+    ) -> Result<()> {
+        let route = format!("{}/devices/{device}/remove", pool_route(name)?);
+        let body = RemoveDevice { rate_bytes };
+        if !until_gone {
+            return self.changed::<Pool>(Method::POST, &route, &body, |_| {
+                format!("Device {device} of pool {name} is leaving: see 'gantry pool show {name}'.")
+            });
+        }
+        let _: Pool = self.client.send(Method::POST, &route, &body)?;
+        self.wait_for_newest(TaskKind::RemoveDevice, &format!("device {name}/{device}"))
     }
 
     /// The pool, and the identity of the member that a name or identity means.

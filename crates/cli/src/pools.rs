@@ -2,10 +2,12 @@
 
 mod break_lock;
 
+use std::str::FromStr;
+
 use anyhow::Result;
 use api::{
-    AddDevice, Backing, BackingState, CreatePool, JournalLoss, Member, Mirror, Pool, PoolMode,
-    ResizePool, ResumePool, SetSnapshotDeletion, Space, Thresholds, Volume,
+    AddDevice, Backing, BackingState, CreatePool, Departure, JournalLoss, Member, Mirror, Pool,
+    PoolMode, ResizePool, ResumePool, SetFailBack, SetSnapshotDeletion, Space, Thresholds, Volume,
 };
 use clap::{Args, Subcommand};
 use reqwest::Method;
@@ -47,7 +49,7 @@ pub(crate) enum PoolCommand {
         name: String,
         #[arg(value_name = "DEVICE", help = device_forms())]
         device: String,
-        /// Which mirror or device, counted from 0; may be left out if there is only one.
+        /// Which mirror or device, by its number; may be left out if there is only one.
         #[arg(long)]
         mirror: Option<usize>,
         /// Its size; that of the mirror when left out.
@@ -94,10 +96,33 @@ pub(crate) enum PoolCommand {
         #[arg(long, value_parser = parse_size)]
         size: Option<u64>,
     },
+    /// Let a device leave a pool, or a mirror with all of its devices, while the pool is in use: what is on it
+    /// moves to the others. It may be used for anything else when it has left.
+    RemoveDevice {
+        name: String,
+        /// Which device or mirror, by its number in 'gantry pool show'. The first one, 0, cannot leave.
+        #[arg(long, visible_alias = "mirror")]
+        device: usize,
+        /// Bytes per second that are moved at most, for example 100M; as many as hosts leave it when left out.
+        #[arg(long, value_parser = parse_size)]
+        rate: Option<u64>,
+        /// Wait until it has left. Fails if it stays.
+        #[arg(long)]
+        until_gone: bool,
+    },
+    /// Pause, resume or cancel the leaving of a device.
+    Departure {
+        name: String,
+        #[arg(value_name = "pause|resume|cancel")]
+        action: DepartureArgument,
+        /// Bytes per second that are moved at most from now on, for example 100M.
+        #[arg(long, value_parser = parse_size)]
+        rate: Option<u64>,
+    },
     /// Make a device of a pool larger, or each member of a mirror, while it is in use.
     Extend {
         name: String,
-        /// Which device or mirror, counted from 0; may be left out if there is only one.
+        /// Which device or mirror, by its number; may be left out if there is only one.
         #[arg(long, visible_alias = "mirror")]
         device: Option<usize>,
         /// The new size of the device, or of each member, for example 40G.
@@ -130,7 +155,8 @@ pub(crate) enum PoolCommand {
         #[arg(long, group = "confirmed", conflicts_with = "read_only")]
         break_lock: bool,
     },
-    /// Set how full the pool may become before someone is told, and what it does then.
+    /// Set how full the pool may become before someone is told, and what it does then; and which
+    /// controller of several should have it.
     Set {
         name: String,
         #[command(flatten)]
@@ -140,6 +166,8 @@ pub(crate) enum PoolCommand {
         /// thresholds stay as they are.
         #[arg(long, value_name = "on|off")]
         delete_scheduled_snapshots: Option<Switch>,
+        #[command(flatten)]
+        fail_back: FailBackArguments,
     },
     /// Check a pool that no daemon uses, without changing it. Ends with 0 if it is sound, 1 if
     /// faults were found, 2 if it could not be checked.
@@ -199,6 +227,17 @@ pub(crate) enum ResilverArgument {
     Cancel,
 }
 
+/// What becomes of a device that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum DepartureArgument {
+    /// Nothing is moved, also over a restart.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// It is given up: the device stays.
+    Cancel,
+}
+
 /// When someone is told how full something is.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct ThresholdArguments {
@@ -228,6 +267,54 @@ impl PoolThresholds {
 
     const fn is_said(self) -> bool {
         self.soft.is_some() || self.hard.is_some()
+    }
+}
+
+/// Which controller should have a pool; as it was if only something else is set.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct FailBackArguments {
+    /// The number of the controller that should have the pool.
+    #[arg(long, value_name = "NUMBER|none", value_parser = parse_controller)]
+    preferred_controller: Option<Said<u16>>,
+    /// Seconds for which that controller must have been heard, not in maintenance and able to reach all
+    /// devices of the pool before another one gives the pool back to it: 10 to 86400.
+    #[arg(long, value_name = "SECONDS|off", value_parser = parse_fail_back)]
+    fail_back: Option<Said<u32>>,
+}
+
+/// A value, or that there is to be none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said<T>(Option<T>);
+
+fn parse_controller(text: &str) -> Result<Said<u16>, String> {
+    parse_said(text, "none").ok_or_else(|| "say the number of a controller, or none".to_owned())
+}
+
+fn parse_fail_back(text: &str) -> Result<Said<u32>, String> {
+    parse_said(text, "off").ok_or_else(|| "say seconds, or off".to_owned())
+}
+
+fn parse_said<T: FromStr>(text: &str, nothing: &str) -> Option<Said<T>> {
+    if text == nothing {
+        Some(Said(None))
+    } else {
+        text.parse().ok().map(|value| Said(Some(value)))
+    }
+}
+
+impl FailBackArguments {
+    const fn is_said(self) -> bool {
+        self.preferred_controller.is_some() || self.fail_back.is_some()
+    }
+
+    /// What is said, and else what the pool has. Without a controller it is given back to nobody.
+    fn over(self, pool: &Pool) -> SetFailBack {
+        let preferred_controller =
+            self.preferred_controller.map_or(pool.preferred_controller, |Said(number)| number);
+        let is_given = preferred_controller.is_some();
+        let kept = pool.fail_back_seconds.filter(|_| is_given);
+        let fail_back_seconds = self.fail_back.map_or(kept, |Said(seconds)| seconds);
+        SetFailBack { preferred_controller, fail_back_seconds }
     }
 }
 
@@ -267,6 +354,8 @@ impl Invocation {
             | PoolCommand::Replace { .. }
             | PoolCommand::Return { .. }
             | PoolCommand::Resilver { .. }
+            | PoolCommand::RemoveDevice { .. }
+            | PoolCommand::Departure { .. }
             | PoolCommand::Spare(_) => self.mirrors(command),
             PoolCommand::Extend { name, device, size } => {
                 let body = ResizePool { device: *device, size_bytes: *size };
@@ -289,8 +378,8 @@ impl Invocation {
                     &ResumePool { mode, dry_run, degraded, ..ResumePool::default() },
                 )
             }
-            PoolCommand::Set { name, thresholds, delete_scheduled_snapshots } => {
-                self.set_pool(name, *thresholds, *delete_scheduled_snapshots)
+            PoolCommand::Set { name, thresholds, delete_scheduled_snapshots, fail_back } => {
+                self.set_pool(name, *thresholds, *delete_scheduled_snapshots, *fail_back)
             }
             PoolCommand::Verify { .. } => unreachable!("it needs no daemon and has run already"),
             PoolCommand::Import(arguments) => self.import_pool(arguments),
@@ -335,26 +424,35 @@ impl Invocation {
         })
     }
 
-    /// Two requests if both are said: what fits is kept if the second one is refused.
+    /// A request for each part that is said: what fits is kept if a later one is refused.
     fn set_pool(
         &self,
         name: &str,
         thresholds: PoolThresholds,
         deletes: Option<Switch>,
+        fail_back: FailBackArguments,
     ) -> Result<()> {
         let route = pool_route(name)?;
-        let text = |pool: &Pool| format!("Changed pool {}.", pool.name);
-        let Some(deletes) = deletes else {
-            let route = format!("{route}/thresholds");
-            return self.changed::<Pool>(Method::PUT, &route, &thresholds.body(), text);
-        };
-        if thresholds.is_said() {
-            let route = format!("{route}/thresholds");
-            let _: Pool = self.client.send(Method::PUT, &route, &thresholds.body())?;
+        let mut requests = Vec::new();
+        if thresholds.is_said() || (deletes.is_none() && !fail_back.is_said()) {
+            requests.push(("thresholds", serde_json::to_value(thresholds.body())?));
         }
-        let delete_scheduled_snapshots = deletes == Switch::On;
-        let body = SetSnapshotDeletion { delete_scheduled_snapshots };
-        self.changed::<Pool>(Method::PUT, &format!("{route}/snapshot-deletion"), &body, text)
+        if let Some(deletes) = deletes {
+            let delete_scheduled_snapshots = deletes == Switch::On;
+            let body = SetSnapshotDeletion { delete_scheduled_snapshots };
+            requests.push(("snapshot-deletion", serde_json::to_value(body)?));
+        }
+        if fail_back.is_said() {
+            let body = fail_back.over(&self.client.get::<Pool>(&route)?);
+            requests.push(("fail-back", serde_json::to_value(body)?));
+        }
+        let Some(((part, body), before)) = requests.split_last() else { return Ok(()) };
+        for (part, body) in before {
+            let _: Pool = self.client.send(Method::PUT, &format!("{route}/{part}"), body)?;
+        }
+        self.changed::<Pool>(Method::PUT, &format!("{route}/{part}"), body, |pool| {
+            format!("Changed pool {}.", pool.name)
+        })
     }
 
     fn resume_pool(&self, name: &str, body: &ResumePool) -> Result<()> {
@@ -447,6 +545,9 @@ fn pool_details(pool: &Pool) -> Table {
         let text = format!("{}, {}", device.device, format_size(device.size_bytes));
         row(&format!("Device {}", device.index), text);
     }
+    if let Some(departure) = &pool.departure {
+        row("Leaving", departure_text(departure));
+    }
     for mirror in &pool.mirrors {
         row(&format!("Mirror {}", mirror.index), mirror_text(mirror));
         for member in &mirror.members {
@@ -471,6 +572,9 @@ fn pool_details(pool: &Pool) -> Table {
     if pool.delete_scheduled_snapshots {
         row("When full", "deletes the oldest unlocked scheduled snapshots".to_owned());
     }
+    if let Some(controller) = pool.preferred_controller {
+        row("Controller", fail_back_text(pool, controller));
+    }
     row("Volumes", pool.volumes.to_string());
     row("Snapshots", pool.snapshots.to_string());
     row("Tags", or_dash(format_tags(&pool.tags)));
@@ -492,6 +596,37 @@ fn mirror_text(mirror: &Mirror) -> String {
             Some(seconds) => text += &format!(", about {seconds} s left"),
             None => {}
         }
+    }
+    text
+}
+
+/// Which controller should have a pool, and what giving it back waits for.
+fn fail_back_text(pool: &Pool, controller: u16) -> String {
+    let mut text = format!("{controller} preferred");
+    match pool.fail_back_seconds {
+        Some(seconds) => text += &format!(", given back after {seconds} s"),
+        None => text += ", fail-back off",
+    }
+    if let Some(waits_for) = &pool.fail_back_waits_for {
+        text += &format!("; {waits_for}");
+    }
+    text
+}
+
+fn departure_text(departure: &Departure) -> String {
+    let (left, copied) = (format_size(departure.left_bytes), format_size(departure.copied_bytes));
+    let mut text = format!("device {}: {left} left, {copied} copied", departure.device);
+    match departure.remaining_seconds {
+        _ if departure.paused => text += ", paused",
+        _ if departure.waits_for_space => text += ", waits for space on the others",
+        Some(seconds) => text += &format!(", about {seconds} s left"),
+        None => {}
+    }
+    if let Some(rate) = departure.rate_bytes {
+        text += &format!("; at most {}/s", format_size(rate));
+    }
+    if departure.unreadable_blocks > 0 {
+        text += &format!("; {} block(s) cannot be read", departure.unreadable_blocks);
     }
     text
 }

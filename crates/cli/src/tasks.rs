@@ -24,7 +24,8 @@ pub(crate) enum TaskCommand {
     Show { id: u64 },
     /// End a task before its time.
     Cancel { id: u64 },
-    /// Let a resilver rest, also over a restart; others of the same pool rest, too.
+    /// Let a resilver or a device that leaves rest, also over a restart; other resilvers of the same pool rest,
+    /// too.
     Pause { id: u64 },
     /// Let one that rests go on.
     Resume { id: u64 },
@@ -97,6 +98,16 @@ impl Invocation {
         }
     }
 
+    /// Waits until the newest task of a kind of an object has ended. Fails if it does.
+    pub(crate) fn wait_for_newest(&self, kind: TaskKind, object: &str) -> Result<()> {
+        let tasks = self.tasks()?;
+        let newest = tasks.iter().find(|task| task.kind == kind && task.object == object);
+        match newest {
+            Some(task) => self.wait(&[task.id]),
+            None => bail!("there is no such task any more: see 'gantry task list'"),
+        }
+    }
+
     /// A bar on the standard error, if that is a terminal.
     fn bar(&self) -> ProgressBar {
         if self.is_json() || !std::io::stderr().is_terminal() {
@@ -163,6 +174,7 @@ fn kind(kind: TaskKind) -> &'static str {
         TaskKind::CreatePool => "create-pool",
         TaskKind::ExtendPool => "extend-pool",
         TaskKind::AddDevice => "add-device",
+        TaskKind::RemoveDevice => "remove-device",
         TaskKind::DeletePool => "delete-pool",
     }
 }

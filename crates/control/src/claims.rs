@@ -27,6 +27,8 @@ pub enum Purpose {
     AddDevice,
     /// A device joins or leaves one of its mirrors.
     Members,
+    /// A device begins or ends to leave it.
+    RemoveDevice,
     /// It is opened anew.
     Resume,
     /// It is closed for another controller.
@@ -44,6 +46,7 @@ impl Purpose {
             Self::Extend => "has a device that is just being extended",
             Self::AddDevice => "is just being joined by another device",
             Self::Members => "has a mirror that is just being changed",
+            Self::RemoveDevice => "has a device that just begins or ends to leave",
             Self::Resume => "is just being resumed",
             Self::Switch => "is just being given to another controller",
             Self::Export => "is just being exported",
@@ -54,7 +57,7 @@ impl Purpose {
     const fn admits_volumes(self) -> bool {
         match self {
             Self::Create | Self::Delete | Self::Resume | Self::Switch | Self::Export => false,
-            Self::Extend | Self::AddDevice | Self::Members => true,
+            Self::Extend | Self::AddDevice | Self::Members | Self::RemoveDevice => true,
         }
     }
 }

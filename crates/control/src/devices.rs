@@ -12,11 +12,14 @@ use store::MemberState;
 
 use crate::Effect;
 use crate::claims::Purpose;
+use crate::departures;
 use crate::members::{self, LostMember, NewMember};
 use crate::mirror_joining;
 use crate::pools::{Change, PoolEffect, devices_made, do_to_pool, parse_device, save};
 use crate::problems::{bad_request, conflict, gone, problem, refused};
-use crate::procedures::{AfterChange, AfterSave, Answer, OpenDevices, PoolId, Stage, View, Wait};
+use crate::procedures::{
+    AfterChange, AfterSave, Answer, JoinedDevice, OpenDevices, PoolId, Stage, View, Wait,
+};
 
 /// Devices to be made by another thread, all or none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -199,7 +202,9 @@ pub(crate) fn joined(
     let count = view.pool(&name).filter(|found| found.id == pool).map(|found| found.joined.len());
     let next = match (result, count) {
         (Ok(()), Some(count)) => {
-            let message = format!("device {} has joined", count.saturating_sub(1));
+            let last = configured_from(&name, count.saturating_sub(1), view).pop();
+            let device = last.map_or_else(|| "a device".to_owned(), |one| one.device.to_string());
+            let message = format!("{device} has joined");
             let told = Effect::note(Severity::Information, format!("pool {name}"), message);
             Stage::answer(Answer::Pool(name)).after([told])
         }
@@ -210,7 +215,6 @@ pub(crate) fn joined(
             let then = AfterSave::ForgetDevices {
                 pool,
                 name: name.clone(),
-                count,
                 forgotten,
                 why: Some(problem),
             };
@@ -232,13 +236,13 @@ fn configured_from(name: &str, count: usize, view: &impl View) -> Vec<PoolDevice
 /// reason why they could not join, if they were to.
 pub(crate) fn forgotten(
     (pool, name): (PoolId, String),
-    count: usize,
     forgotten: Vec<PoolDevice>,
     why: Option<Problem>,
     result: Result<(), Problem>,
 ) -> Stage {
+    let names: Vec<DeviceName> = forgotten.iter().map(|device| device.device.clone()).collect();
+    let closed = do_to_pool(PoolEffect::CloseUnused(pool, names));
     if let Err(problem) = result {
-        let closed = do_to_pool(PoolEffect::CloseFrom(pool, count, Vec::new()));
         return Stage::refuse(problem).after(why.map(|_| closed));
     }
     let told: Vec<Effect> = forgotten
@@ -252,8 +256,8 @@ pub(crate) fn forgotten(
         // A file that could not be opened is left as it is.
         None => Stage::answer(Answer::Done).after(told),
         Some(why) => {
-            let closed = do_to_pool(PoolEffect::CloseFrom(pool, count, forgotten));
-            Stage::refuse(why).after(told.into_iter().chain([closed]))
+            let removed = do_to_pool(PoolEffect::RemoveFiles(forgotten));
+            Stage::refuse(why).after(told.into_iter().chain([closed, removed]))
         }
     }
 }
@@ -264,6 +268,9 @@ pub(crate) fn forgotten(
 /// # Errors
 /// When the system gives no random numbers.
 pub fn settle(name: &str, view: &impl View) -> Result<Vec<Stage>, Problem> {
+    if let Some(stage) = departures::settle(name, view) {
+        return Ok(vec![stage]);
+    }
     if let Some(stages) = mirror_joining::settle(name, view)? {
         return Ok(stages);
     }
@@ -275,9 +282,10 @@ pub fn settle(name: &str, view: &impl View) -> Result<Vec<Stage>, Problem> {
     let forgotten = configured_from(name, count, view);
     let mut stages = Vec::new();
     if !forgotten.is_empty() {
-        let closed = do_to_pool(PoolEffect::CloseFrom(pool, count, Vec::new()));
+        let names = forgotten.iter().map(|device| device.device.clone()).collect();
+        let closed = do_to_pool(PoolEffect::CloseUnused(pool, names));
         let (change, name) = (Change::KeepDevices(name.to_owned(), count), name.to_owned());
-        let then = AfterSave::ForgetDevices { pool, name, count, forgotten, why: None };
+        let then = AfterSave::ForgetDevices { pool, name, forgotten, why: None };
         stages.push(save(change, then).after([closed]));
     }
     if joins {
@@ -295,9 +303,9 @@ pub fn settle(name: &str, view: &impl View) -> Result<Vec<Stage>, Problem> {
 pub fn extend(name: &str, request: &ResizePool, view: &impl View) -> Result<Stage, Problem> {
     let pool = view.ready(name)?;
     let found = view.pool(name).ok_or_else(gone)?;
-    let device = chosen_device(request.device, found.joined.len())?;
+    let JoinedDevice { number: device, size_bytes: current } =
+        chosen_device(request.device, &found.joined)?;
     let size_bytes = request.size_bytes;
-    let current = found.joined.get(device).copied().unwrap_or_default();
     if size_bytes <= current || !size_bytes.is_multiple_of(BLOCK) {
         return Err(bad_request(&format!(
             "the device has {} and only grows: choose a multiple of 4096 bytes above {current}",
@@ -321,7 +329,8 @@ fn alone(device: &str) -> Problem {
 /// A member that is away would be too small when it comes back.
 fn check_members(pool: PoolId, name: &str, device: usize, view: &impl View) -> Result<(), Problem> {
     let mirrors = view.mirrors(pool);
-    let members = mirrors.get(device).map(|mirror| mirror.members.as_slice()).unwrap_or_default();
+    let mirror = mirrors.iter().find(|mirror| usize::from(mirror.device) == device);
+    let members = mirror.map(|mirror| mirror.members.as_slice()).unwrap_or_default();
     let Some(away) = members.iter().find(|member| member.state == MemberState::Absent) else {
         return Ok(());
     };
@@ -334,16 +343,18 @@ fn check_members(pool: PoolId, name: &str, device: usize, view: &impl View) -> R
     )))
 }
 
-fn chosen_device(wanted: Option<usize>, count: usize) -> Result<usize, Problem> {
-    match wanted {
-        Some(device) if device < count => Ok(device),
-        None if count == 1 => Ok(0),
-        Some(_) | None => {
-            let detail =
-                format!("the pool has {count} device(s): say which one is to grow, counted from 0");
-            Err(problem(ProblemKind::DeviceAmbiguous, &detail).with("devices", count))
-        }
-    }
+fn chosen_device(wanted: Option<usize>, joined: &[JoinedDevice]) -> Result<JoinedDevice, Problem> {
+    let chosen = match (wanted, joined) {
+        (None, [only]) => Some(*only),
+        (None, _) => None,
+        (Some(number), _) => joined.iter().copied().find(|device| device.number == number),
+    };
+    let count = joined.len();
+    chosen.ok_or_else(|| {
+        let detail =
+            format!("the pool has {count} device(s): say which one is to grow, by its number");
+        problem(ProblemKind::DeviceAmbiguous, &detail).with("devices", count)
+    })
 }
 
 impl Growing {

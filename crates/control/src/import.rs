@@ -20,6 +20,7 @@ use crate::exports::ExportEvent;
 use crate::hosts::FoldName;
 use crate::limits::IMPORT_PROBLEMS_MAX;
 use crate::problems::{bad_request, conflict};
+use crate::settings::parse_fail_back;
 use crate::{
     Effect, Forgotten, alerts, chap, identification, portals, primitives, rate_limits, schedules,
     thresholds,
@@ -299,15 +300,20 @@ impl<'a> Taking<'a> {
         let thresholds = thresholds::parse(wanted.thresholds);
         self.draft.array.pool(&wanted.name).map_err(text)?;
         thresholds.check().map_err(text)?;
+        let fail_back = wanted.fail_back.map(parse_fail_back);
+        fail_back.map_or(Ok(()), |fail_back| fail_back.check()).map_err(text)?;
         let retagged = self.take_tags(Tagged::Pool(&wanted.name), wanted.tags.as_ref())?;
         let Some(pool) = self.draft.array.pools.get_mut(&wanted.name) else { return Ok(None) };
         let deletes = wanted.delete_scheduled_snapshots.unwrap_or(pool.delete_scheduled_snapshots);
         let retold = std::mem::replace(&mut pool.thresholds, thresholds) != thresholds;
         let before = std::mem::replace(&mut pool.delete_scheduled_snapshots, deletes);
+        let fail_back = fail_back.unwrap_or(pool.fail_back);
+        let is_moved = std::mem::replace(&mut pool.fail_back, fail_back) != fail_back;
         Ok(match () {
             () if retold => Some("has other thresholds"),
             () if before && !deletes => Some("deletes no scheduled snapshots any more"),
             () if deletes && !before => Some("deletes scheduled snapshots when it is full"),
+            () if is_moved => Some("should be with another controller, or is given back otherwise"),
             () => retagged.then_some("has other tags"),
         })
     }

@@ -19,6 +19,9 @@ pub const HELD_BY_ENDED_MAX: usize = 65_536;
 /// Reasons that are named when an import is refused; of further ones the number.
 pub const IMPORT_PROBLEMS_MAX: usize = 20;
 
+/// Bytes per second that are moved at least from a device that leaves its pool; less is refused.
+pub const DEPARTURE_RATE_MIN: u64 = 1 << 20;
+
 /// Tasks that have ended and are kept for queries; the oldest one makes room.
 pub const TASKS_MAX: usize = 256;
 
@@ -76,7 +79,7 @@ pub const MERGE_PASSES_MAX: usize = 3;
 pub const LINK_SILENCE: Duration = Duration::from_secs(3);
 
 /// The greatest number of a controller.
-pub const LINK_NUMBER_MAX: u16 = 256;
+pub const LINK_NUMBER_MAX: u16 = array::limits::CONTROLLER_NUMBER_MAX;
 
 /// Portals that a controller may tell; a message with more is refused.
 pub const LINK_PORTALS_MAX: usize = 128;
@@ -87,8 +90,42 @@ pub const LINK_VERSION_BYTES_MAX: usize = 64;
 /// Bytes of an address (HOST:PORT), and of other texts in a message; longer ones are refused.
 pub const LINK_ADDRESS_BYTES_MAX: usize = 256;
 
+/// Bytes of the descriptions of pools in a message; pools that do not fit in are left out.
+pub const LINK_POOLS_BYTES_MAX: usize = 48 << 10;
+
 /// How long a code that pairs two controllers may be used.
 pub const PAIRING_LIFE: Duration = Duration::from_secs(600);
 
 /// Wrong secrets after which a code may not be used any more.
 pub const PAIRING_ATTEMPTS_MAX: u32 = 5;
+
+/// Looks at a pool that another controller has, at least, in which nothing moved before it is taken.
+pub const TAKE_OVER_LOOKS_MIN: u32 = 3;
+
+/// After a standstill of that length administrators are told of an owner from which pools are not taken
+/// by themselves.
+pub const STANDSTILL_TOLD: Duration = Duration::from_secs(5);
+
+/// How long before others may take a pool its owner stops serving that could not write its heartbeat:
+/// for clocks that go differently, and for a turn of its loop.
+pub const LEASE_MARGIN: Duration = Duration::from_secs(1);
+
+/// How much longer a controller waits for each one that may take the same pool and has a smaller number.
+pub const TAKE_OVER_TURN: Duration = Duration::from_secs(1);
+
+/// How long a controller that was fenced leaves a pool alone at first: twice as long each time that it is
+/// fenced again within [`TAKE_OVER_REST_MAX`], which is also the longest rest.
+pub const TAKE_OVER_REST: Duration = Duration::from_secs(60);
+
+/// See [`TAKE_OVER_REST`].
+pub const TAKE_OVER_REST_MAX: Duration = Duration::from_secs(3600);
+
+/// A controller that had a pool for less, or for less than it was waited for, after it was given back, has
+/// lost it again soon: it is waited for twice as long the next time.
+pub const FAIL_BACK_SOON: Duration = Duration::from_secs(3600);
+
+/// The longest time that a pool's preferred controller is waited for because it lost the pool again.
+pub const FAIL_BACK_WAIT_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Bytes of a holder's name in a heartbeat; one with a longer name is nobody's to fence by itself.
+pub const BEAT_HOLDER_BYTES_MAX: usize = 128;

@@ -7,7 +7,7 @@
 mod code;
 
 use core::net::SocketAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::PathState;
@@ -62,6 +62,27 @@ pub struct Report {
     pub portals: BTreeMap<SocketAddr, u16>,
     /// What it tells hosts of the volumes of each pool (ALUA), by the pool's identifier.
     pub pools: BTreeMap<String, PathState>,
+    /// Pools that it serves, by name, as its configuration has them ([`crate::pool_learning`]). Earlier
+    /// programs say nothing of it, and later ones may say of a pool what this one does not know.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub configured: BTreeMap<String, serde_json::Value>,
+    /// What it would take; absent in reports of programs that do not say it.
+    #[serde(default)]
+    pub readiness: Option<Readiness>,
+}
+
+/// Which pools a controller would take that another one lets go. Pools are named by their identifiers.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Readiness {
+    /// Whether it is in maintenance, so that it takes none.
+    #[serde(default)]
+    pub maintenance: bool,
+    /// Those that another one has, and of which it reached every device at its last try.
+    #[serde(default)]
+    pub reaches: BTreeSet<String>,
+    /// Those that an administrator gave away there, since it was started.
+    #[serde(default)]
+    pub given_away: BTreeSet<String>,
 }
 
 /// What a controller shows to be known.
@@ -121,7 +142,21 @@ impl Report {
         if self.pools.len() > array::limits::POOLS_MAX {
             return Err("it has too many pools".to_owned());
         }
-        self.pools.keys().try_for_each(|pool| check_text(pool))
+        if self.configured.len() > array::limits::POOLS_MAX {
+            return Err("it describes too many pools".to_owned());
+        }
+        let mut names = self.pools.keys().chain(self.configured.keys());
+        names.try_for_each(|name| check_text(name))?;
+        self.readiness.as_ref().map_or(Ok(()), Readiness::check)
+    }
+}
+
+impl Readiness {
+    fn check(&self) -> Result<(), String> {
+        if self.reaches.len().max(self.given_away.len()) > array::limits::POOLS_MAX {
+            return Err("it has too many pools".to_owned());
+        }
+        self.reaches.iter().chain(&self.given_away).try_for_each(|pool| check_text(pool))
     }
 }
 

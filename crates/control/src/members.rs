@@ -117,7 +117,8 @@ pub fn find(name: &str, member: &str, view: &impl View) -> Result<LostMember, Pr
 pub fn attach(name: &str, request: &AttachMember, view: &impl View) -> Result<Stage, Problem> {
     let pool = view.ready(name)?;
     let mirrors = view.mirrors(pool);
-    let mirror = mirrors.get(request.mirror).ok_or_else(|| no_member("of that number"))?;
+    let mut by_number = mirrors.iter().filter(|one| usize::from(one.device) == request.mirror);
+    let mirror = by_number.next().ok_or_else(|| no_member("of that number"))?;
     let replaces = request.replaces.as_ref().map(|member| find(name, member, view)).transpose()?;
     let replaces = replaces.map(|lost| lost.uuid);
     if replaces.is_some_and(|uuid| !mirror.members.iter().any(|member| member.uuid == uuid)) {
@@ -377,6 +378,10 @@ pub(crate) fn apply(change: &Change, array: &mut Configuration) {
         | Change::Remove(_)
         | Change::AddDevice(..)
         | Change::KeepDevices(..)
+        | Change::BeginDeparture(..)
+        | Change::SetDepartureRate(..)
+        | Change::EndDeparture(_)
+        | Change::ForgetDeparted(_)
         | Change::ResizeDevices { .. } => {}
     }
 }

@@ -109,11 +109,13 @@ pub(crate) fn joined(
     result: Result<(), Problem>,
     view: &impl View,
 ) -> Stage {
-    let JoiningMirror { pool, name, members, .. } = joining;
+    let JoiningMirror { pool, name, uuid, members, .. } = joining;
     let ended = do_to_pool(PoolEffect::Joined(pool));
     let next = match result {
         Ok(()) => {
-            let number = view.mirrors(pool).len().saturating_sub(1);
+            let mirrors = view.mirrors(pool);
+            let number = mirrors.iter().find(|mirror| mirror.uuid == uuid);
+            let number = number.map_or(mirrors.len().saturating_sub(1), |one| one.device.into());
             let message = format!("mirror {number} of {} devices has joined", members.len());
             let told = Effect::note(Severity::Information, format!("pool {name}"), message);
             Stage::answer(Answer::Pool(name)).after([told])

@@ -466,6 +466,8 @@ impl<'a> Taking<'a> {
                 delete_scheduled_snapshots: record.delete_scheduled_snapshots,
                 read_only: false,
                 mirroring: Mirroring { members: found.members.clone(), ..Mirroring::default() },
+                departure: None,
+                fail_back: record.fail_back,
             };
             self.draft.array.pools.insert(name.clone(), pool);
             let owner = pool_records::owner(&found.records).map(|owner| owner.array.clone());
@@ -566,6 +568,7 @@ impl<'a> Taking<'a> {
                 if let Some(pool) = self.draft.array.pools.get_mut(pool) {
                     pool.thresholds = record.thresholds;
                     pool.delete_scheduled_snapshots = record.delete_scheduled_snapshots;
+                    pool.fail_back = record.fail_back;
                 }
                 self.draft.array.set_tags(Tagged::Pool(pool), record.tags.clone())?;
             }

@@ -8,12 +8,14 @@ use std::collections::BTreeSet;
 
 use api::{CreatePool, Problem, ProblemKind};
 use array::{
-    ArrayError, Configuration, KnownMember, Mirroring, Pool, PoolDevice, Run, Tagged, Thresholds,
+    ArrayError, Configuration, Departure, KnownMember, Mirroring, Pool, PoolDevice, Run, Tagged,
+    Thresholds,
 };
 use block::{DeviceName, InvalidDeviceName, VolumeId};
 
 use crate::Effect;
 use crate::claims::Purpose;
+use crate::departures;
 use crate::devices::{AfterMaking, Made, Making, Origin};
 use crate::members;
 use crate::problems::{bad_request, conflict, problem, refused};
@@ -34,8 +36,6 @@ pub enum PoolEffect {
     GiveUp(PoolId, Vec<PoolDevice>),
     /// New devices are closed, and their files are removed.
     Discard(OpenDevices, Vec<PoolDevice>),
-    /// The devices of a pool from one on, counted from 0, are closed; then these files are removed.
-    CloseFrom(PoolId, usize, Vec<PoolDevice>),
     /// Those of the open devices of a pool that have one of these names and are in no use are closed, as
     /// soon as nothing of them is under way.
     CloseUnused(PoolId, Vec<DeviceName>),
@@ -51,6 +51,13 @@ pub enum PoolEffect {
     Dismiss(PoolId, DeviceName),
     /// A try to take a member back has ended; whether it is a member again.
     ReturnEnded([u8; 16], bool),
+    /// What is on a device that leaves a pool moves at so many bytes per second at most; `None` for the
+    /// rate of resilvers.
+    DepartureRate(PoolId, Option<u64>),
+    /// A mirror has left its pool: nothing of it is to be known any more.
+    MirrorGone([u8; 16]),
+    /// It is looked again which of a pool's configured devices have joined it.
+    Settle(PoolId),
     /// A pool is configured, but closed; and why.
     Unavailable(String, String),
     /// A pool is configured no more.
@@ -96,6 +103,14 @@ pub enum Change {
     },
     /// The devices that were to join the pool of that name as a mirror have not.
     ForgetMirror(String),
+    /// Devices of the pool of that name are about to leave it.
+    BeginDeparture(String, Departure),
+    /// What leaves the pool of that name moves at so many bytes per second at most.
+    SetDepartureRate(String, u64),
+    /// No device of the pool of that name leaves.
+    EndDeparture(String),
+    /// The devices of the pool of that name that were to leave it have left.
+    ForgetDeparted(String),
     /// Devices have another size: one, or the members of a mirror.
     ResizeDevices {
         /// The name of their pool.
@@ -131,6 +146,10 @@ impl Change {
             | Self::AddMirror { .. }
             | Self::ForgetMirror(_)
             | Self::KnowMembers(..) => members::apply(self, array),
+            Self::BeginDeparture(..)
+            | Self::SetDepartureRate(..)
+            | Self::EndDeparture(_)
+            | Self::ForgetDeparted(_) => departures::apply(self, array),
             Self::ResizeDevices { pool, places, size_bytes } => {
                 let Some(pool) = array.pools.get_mut(pool) else { return };
                 for &place in places {
@@ -241,6 +260,8 @@ pub(crate) fn devices_made(name: String, copies: u8, made: Made, view: &impl Vie
                 delete_scheduled_snapshots: false,
                 read_only: false,
                 mirroring,
+                departure: None,
+                fail_back: array::FailBack::default(),
             };
             let pool = NewPool { name, configuration };
             let then = AfterChange::CreatePool(pool.clone());

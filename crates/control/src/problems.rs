@@ -57,13 +57,9 @@ pub fn is_opening(pool: &str) -> Problem {
 pub fn refused(error: &ArrayError) -> Problem {
     let is = |kind| problem(kind, error);
     match error {
-        ArrayError::NotFound { kind, name } => {
-            is(ProblemKind::NotFound).with("object", *kind).with("name", name.as_str())
-        }
+        ArrayError::NotFound { kind, name } => named(is(ProblemKind::NotFound), kind, name),
         ArrayError::NotMapped(host) => is(ProblemKind::NotMapped).with("host", host.as_str()),
-        ArrayError::NameTaken { kind, name } => {
-            is(ProblemKind::NameTaken).with("object", *kind).with("name", name.as_str())
-        }
+        ArrayError::NameTaken { kind, name } => named(is(ProblemKind::NameTaken), kind, name),
         ArrayError::DeviceTaken { device, pool } => {
             is(ProblemKind::DeviceTaken).with("device", device.as_str()).with("pool", pool.as_str())
         }
@@ -119,10 +115,16 @@ pub fn refused(error: &ArrayError) -> Problem {
         | ArrayError::InvalidTag(_)
         | ArrayError::InvalidLimit { .. }
         | ArrayError::InvalidThresholds
+        | ArrayError::InvalidFailBack
         | ArrayError::LunTooLarge(_)
         | ArrayError::DeviceTwice(_) => bad_request(error),
         ArrayError::LunsExhausted => is(ProblemKind::LunsExhausted),
     }
+}
+
+/// It is about the object of that kind and name.
+fn named(problem: Problem, kind: &str, name: &str) -> Problem {
+    problem.with("object", kind).with("name", name)
 }
 
 /// The pool could not do it.
@@ -199,6 +201,16 @@ fn change_refused(error: &ChangeError) -> Problem {
             is(ProblemKind::NoSpaceToShare).with("needed_bytes", *needed_bytes)
         }
         ChangeError::DeviceSize => is(ProblemKind::DeviceNotLarger),
+        ChangeError::NoSpaceToLeave { needed_bytes } => {
+            is(ProblemKind::NoSpaceToLeave).with("needed_bytes", *needed_bytes)
+        }
+        ChangeError::FirstDevice
+        | ChangeError::LeavingAlready
+        | ChangeError::DeviceLeaves
+        | ChangeError::Degraded { .. }
+        | ChangeError::SpaceMapsDamaged
+        | ChangeError::NothingLeaves
+        | ChangeError::NotEmpty => conflict(error),
         ChangeError::NoSuchDevice => is(ProblemKind::NotFound).with("object", "device"),
         ChangeError::TooManyMembers => is(ProblemKind::TooMany).with("object", "members"),
         ChangeError::NoSuchMember => is(ProblemKind::NotFound).with("object", "member"),

@@ -15,6 +15,7 @@ use array::{ArrayError, Configuration, PoolDevice};
 use block::{DeviceName, VolumeId};
 
 use crate::Effect;
+use crate::departures::{self, Leaving, Told};
 use crate::devices::{self, AfterMaking, Growing, Joining, Making};
 use crate::members::{self, Admitting, LostMember};
 use crate::mirror_joining::{self, JoiningMirror};
@@ -96,8 +97,12 @@ pub trait View {
     /// The names of a pool's open devices.
     fn open_devices(&self, pool: PoolId) -> Vec<DeviceName>;
 
-    /// The places among a pool's configured devices of a device, or of the members of a mirror, by its
-    /// number among the logical devices.
+    /// The names of the devices that belong to a pool as it knows itself, also of members of mirrors that
+    /// are away.
+    fn devices_in_use(&self, pool: PoolId) -> Vec<DeviceName>;
+
+    /// The places among a pool's configured devices of a device, or of the members of a mirror that are
+    /// there, by its number among the logical devices.
     fn places_of(&self, pool: PoolId, device: usize) -> Vec<usize>;
 
     /// Whether nobody changes the pool of that name in a way that excludes other changes.
@@ -123,8 +128,10 @@ pub struct FoundPool {
     pub id: PoolId,
     /// How many volumes and snapshots administrators see in it.
     pub volumes: usize,
-    /// The sizes of the devices that have joined it, in bytes.
-    pub joined: Vec<u64>,
+    /// The devices that have joined it, by their numbers.
+    pub joined: Vec<JoinedDevice>,
+    /// The number of the device that leaves it, if one does.
+    pub leaving: Option<usize>,
     /// How many devices it has open.
     pub open_devices: usize,
     /// Whether a device is just joining.
@@ -135,6 +142,15 @@ pub struct FoundPool {
     pub has_mirrors: bool,
     /// Whether it is still being opened: what it holds is not known yet.
     pub is_opening: bool,
+}
+
+/// A device that has joined a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JoinedDevice {
+    /// Its number, which it keeps when others leave.
+    pub number: usize,
+    /// Its size in bytes.
+    pub size_bytes: u64,
 }
 
 /// A volume or snapshot as its pool has it.
@@ -284,15 +300,19 @@ pub enum AfterSave {
         pool: PoolId,
         /// Its name.
         name: String,
-        /// How many devices stay.
-        count: usize,
-        /// The others.
+        /// The devices.
         forgotten: Vec<PoolDevice>,
         /// Why one could not join that was to.
         why: Option<Problem>,
     },
     /// A device is configured with another size.
     ResizeDevice(Growing),
+    /// A device is configured as one that leaves: it begins to.
+    BeginToLeave(Leaving),
+    /// The same of one from which everything was moved: it leaves.
+    Leave(Leaving),
+    /// Whether devices have left a pool is configured as it is: its other devices are looked at.
+    Settled(PoolId),
 }
 
 /// Goes on when a pool has changed, or could not.
@@ -326,6 +346,12 @@ pub enum AfterChange {
     Detach(LostMember),
     /// Resilvers of the pool of that name rest, go on or were given up.
     Resilver(String),
+    /// A device has begun to leave.
+    BeginToLeave(Leaving),
+    /// The leaving of a device rests, goes on or was given up.
+    ControlDeparture(Told),
+    /// A device has left.
+    Leave(Leaving),
 }
 
 impl Stage {
@@ -388,16 +414,24 @@ impl AfterSave {
                 mirror_joining::forgotten((pool, name), forgotten, why, result)
             }
             (Self::MemberGone(name), Ok(())) => Stage::answer(Answer::Pool(name)),
-            (Self::ForgetDevices { pool, name, count, forgotten, why }, result) => {
-                devices::forgotten((pool, name), count, forgotten, why, result)
+            (Self::ForgetDevices { pool, name, forgotten, why }, result) => {
+                devices::forgotten((pool, name), forgotten, why, result)
             }
             (Self::ResizeDevice(growing), Ok(())) => devices::resized(growing),
+            (Self::BeginToLeave(leaving), Ok(())) => leaving.begin(),
+            (Self::Leave(leaving), Ok(())) => leaving.leave(),
+            (Self::Settled(pool), Ok(())) => {
+                Stage::answer(Answer::Done).after([do_to_pool(PoolEffect::Settle(pool))])
+            }
             (
                 Self::Create(_)
                 | Self::Copy(_)
                 | Self::Forgotten
                 | Self::MemberGone(_)
-                | Self::ResizeDevice(_),
+                | Self::ResizeDevice(_)
+                | Self::BeginToLeave(_)
+                | Self::Leave(_)
+                | Self::Settled(_),
                 Err(problem),
             ) => Stage::refuse(problem),
         }
@@ -428,6 +462,9 @@ impl AfterChange {
                 Ok(()) => Stage::answer(Answer::Pool(name)),
                 Err(problem) => Stage::refuse(problem),
             },
+            Self::BeginToLeave(leaving) => departures::begun(leaving, result, view),
+            Self::ControlDeparture(told) => departures::controlled(told, result),
+            Self::Leave(leaving) => departures::left(leaving, result),
         }
     }
 
@@ -446,7 +483,10 @@ impl AfterChange {
             | Self::Rename(_)
             | Self::Admit(_)
             | Self::Detach(_)
-            | Self::Resilver(_) => None,
+            | Self::Resilver(_)
+            | Self::BeginToLeave(_)
+            | Self::ControlDeparture(_)
+            | Self::Leave(_) => None,
         }
     }
 
@@ -471,7 +511,10 @@ impl AfterChange {
             | Self::Extend(_)
             | Self::Admit(_)
             | Self::Detach(_)
-            | Self::Resilver(_) => None,
+            | Self::Resilver(_)
+            | Self::BeginToLeave(_)
+            | Self::ControlDeparture(_)
+            | Self::Leave(_) => None,
         }
     }
 
@@ -490,7 +533,10 @@ impl AfterChange {
             | Self::Extend(_)
             | Self::Admit(_)
             | Self::Detach(_)
-            | Self::Resilver(_) => None,
+            | Self::Resilver(_)
+            | Self::BeginToLeave(_)
+            | Self::ControlDeparture(_)
+            | Self::Leave(_) => None,
         }
     }
 }

@@ -1,8 +1,9 @@
 //! Settings of pools, hosts and groups that only the configuration holds: tags, thresholds, whether a
-//! full pool deletes scheduled snapshots, whether a pool is opened read-only.
+//! full pool deletes scheduled snapshots, whether a pool is opened read-only, which controller should
+//! have it.
 
-use api::{Problem, SetSnapshotDeletion, SetTags};
-use array::{ArrayError, Configuration, Tagged, Tags, Thresholds};
+use api::{Problem, SetFailBack, SetSnapshotDeletion, SetTags};
+use array::{ArrayError, Configuration, FailBack, Tagged, Tags, Thresholds};
 
 use crate::change::{Answer, Applied, ConfigurationChange, Draft, Touched, View};
 use crate::hosts::{describe_group, describe_host, host};
@@ -24,6 +25,7 @@ enum Setting {
     PoolThresholds(Thresholds),
     DeleteScheduledSnapshots(bool),
     PoolReadOnly(bool),
+    PoolFailBack(FailBack),
 }
 
 /// A pool gets these tags and no others.
@@ -57,6 +59,23 @@ pub fn set_read_only(name: &str, read_only: bool) -> Change {
     set(name, Setting::PoolReadOnly(read_only))
 }
 
+/// A pool should be with this controller, and is given back to it, or is not.
+pub fn set_fail_back(name: &str, request: SetFailBack) -> Change {
+    set(name, Setting::PoolFailBack(parse_fail_back(request)))
+}
+
+/// What a request says of the controller that should have a pool.
+pub const fn parse_fail_back(request: SetFailBack) -> FailBack {
+    let SetFailBack { preferred_controller, fail_back_seconds } = request;
+    FailBack { preferred_controller, after_seconds: fail_back_seconds }
+}
+
+/// The same as it is told.
+pub const fn describe_fail_back(fail_back: FailBack) -> SetFailBack {
+    let FailBack { preferred_controller, after_seconds } = fail_back;
+    SetFailBack { preferred_controller, fail_back_seconds: after_seconds }
+}
+
 fn set(name: &str, setting: Setting) -> Change {
     Change { name: name.to_owned(), setting }
 }
@@ -69,7 +88,8 @@ impl ConfigurationChange for Change {
             Setting::PoolTags(_)
             | Setting::PoolThresholds(_)
             | Setting::DeleteScheduledSnapshots(_)
-            | Setting::PoolReadOnly(_) => Answer::Pool(name.clone()),
+            | Setting::PoolReadOnly(_)
+            | Setting::PoolFailBack(_) => Answer::Pool(name.clone()),
             Setting::HostTags(_) => Answer::of(&describe_host(&draft.array, &draft.secrets, name))?,
             Setting::GroupTags(_) => Answer::of(&describe_group(&draft.array, name))?,
         };
@@ -104,6 +124,11 @@ impl Change {
                 array.pool(name)?;
                 let pool = array.pools.entry(name.to_owned());
                 pool.and_modify(|pool| pool.delete_scheduled_snapshots = *deletes);
+            }
+            Setting::PoolFailBack(fail_back) => {
+                array.pool(name)?;
+                fail_back.check()?;
+                array.pools.entry(name.to_owned()).and_modify(|pool| pool.fail_back = *fail_back);
             }
             Setting::PoolReadOnly(read_only) => array.set_pool_read_only(name, *read_only)?,
         }

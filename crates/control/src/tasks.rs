@@ -1,6 +1,6 @@
 //! Table of tasks: long work, and how far it is. Some of it begins with a request and ends with its
-//! answer; the rest, scrubs, the reaper, SANITIZE, resilvers, goes on by itself and is looked at from
-//! time to time. Every time is in seconds since 1970.
+//! answer; the rest, scrubs, the reaper, SANITIZE, resilvers, devices that leave, goes on by itself and is
+//! looked at from time to time. Every time is in seconds since 1970.
 
 use std::collections::VecDeque;
 
@@ -45,6 +45,8 @@ struct Known {
     volume: Option<VolumeId>,
     /// The member that is filled.
     filling: Option<Filling>,
+    /// The device that leaves.
+    departing: Option<Departing>,
     /// When its progress was first looked at, and how far it was.
     first: Option<(u64, u64)>,
 }
@@ -186,13 +188,23 @@ impl Tasks {
             started: now,
             ended: None,
             problem: None,
-            can_cancel: matches!(kind, TaskKind::Scrub | TaskKind::Resilver),
+            can_cancel: matches!(
+                kind,
+                TaskKind::Scrub | TaskKind::Resilver | TaskKind::RemoveDevice
+            ),
             paused: false,
-            can_pause: kind == TaskKind::Resilver,
+            can_pause: matches!(kind, TaskKind::Resilver | TaskKind::RemoveDevice),
             rate_bytes: None,
             remaining_seconds: None,
         };
-        self.known.push_back(Known { task, work: None, volume: None, filling: None, first: None });
+        self.known.push_back(Known {
+            task,
+            work: None,
+            volume: None,
+            filling: None,
+            departing: None,
+            first: None,
+        });
         self.known.back_mut().expect("it was just put there")
     }
 
@@ -224,7 +236,9 @@ impl Known {
     /// Whether it goes on by itself in a pool, and ends with that.
     const fn is_of_a_pool(&self) -> bool {
         match self.task.kind {
-            TaskKind::Scrub | TaskKind::Delete | TaskKind::Resilver => true,
+            TaskKind::Scrub | TaskKind::Delete | TaskKind::Resilver | TaskKind::RemoveDevice => {
+                true
+            }
             TaskKind::Sanitize
             | TaskKind::CreatePool
             | TaskKind::ExtendPool
@@ -235,8 +249,9 @@ impl Known {
 
     /// The pool, as the object of its tasks.
     fn pool_object(&self) -> String {
-        let of_member = self.filling.as_ref().map(|filling| format!("pool {}", filling.pool));
-        of_member.unwrap_or_else(|| self.task.object.clone())
+        let of_member = self.filling.as_ref().map(|filling| &filling.pool);
+        let pool = of_member.or(self.departing.as_ref().map(|departing| &departing.pool));
+        pool.map_or_else(|| self.task.object.clone(), |pool| format!("pool {pool}"))
     }
 
     fn reaches(&mut self, Amount { done, total, unit }: Amount) {
@@ -273,8 +288,10 @@ fn found(status: &ScrubStatus) -> Option<String> {
     (bad > 0).then(|| format!("{bad} block(s) of data or of the map are bad"))
 }
 
+mod departures;
 mod resilvers;
 #[cfg(test)]
 mod tests;
 
+pub use departures::{Departing, Whereabouts};
 pub use resilvers::Filling;

@@ -62,4 +62,9 @@ pub(crate) trait Backend: Send {
     fn fence(&self) -> Fence {
         Fence::ThisMachine
     }
+
+    /// How others see who holds it ([`crate::Holder::identity`]); `None` where they see no name.
+    fn identity(&self) -> Option<String> {
+        None
+    }
 }

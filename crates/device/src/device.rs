@@ -167,6 +167,11 @@ impl Device {
         self.backend.fence()
     }
 
+    /// How others see who holds it ([`crate::Holder::identity`]); `None` where they see no name.
+    pub fn identity(&self) -> Option<String> {
+        self.backend.identity()
+    }
+
     /// Operation counters since it was opened.
     pub fn counters(&self) -> Counters {
         self.counters

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use block::{BLOCK, Buffer};
 use thiserror::Error;
 
 use crate::fence::Holder;
@@ -25,6 +26,8 @@ pub enum OpenError {
         path: PathBuf,
         /// The process, as far as the system tells.
         holder: Option<Holder>,
+        /// The block at [`crate::OWNER_BEAT_OFFSET`], if it could be read.
+        owner_beat: Option<Buffer>,
     },
     /// Somebody holds its lock who is not a process of this machine, or not only that: a reservation of a
     /// block device, the exclusive lock of an image.
@@ -37,6 +40,8 @@ pub enum OpenError {
         path: PathBuf,
         /// All who hold it; at least one.
         holders: Vec<Holder>,
+        /// The block at [`crate::OWNER_BEAT_OFFSET`], if it could be read.
+        owner_beat: Option<Buffer>,
     },
     /// A file where a block device should be, or the reverse.
     #[error("{path} is not a {expected}: write {hint}")]
@@ -68,4 +73,18 @@ pub enum OpenError {
         /// The system's error.
         source: io::Error,
     },
+}
+
+impl OpenError {
+    /// Adds the heartbeat of whoever holds the device, if `read` gets it.
+    pub(crate) fn with_owner_beat(
+        mut self,
+        read: impl FnOnce(&mut [u8]) -> io::Result<()>,
+    ) -> Self {
+        if let Self::Held { owner_beat, .. } | Self::InUse { owner_beat, .. } = &mut self {
+            let mut buffer = Buffer::zeroed(BLOCK as usize);
+            *owner_beat = read(&mut buffer).is_ok().then_some(buffer);
+        }
+        self
+    }
 }

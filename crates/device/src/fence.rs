@@ -15,6 +15,10 @@ mod status;
 
 pub(crate) use reservation::Reservation;
 
+/// Where the heartbeat of a pool's owner lies on each device, a block (docs/format.md): whoever finds a
+/// device held reads it, without having the device.
+pub const OWNER_BEAT_OFFSET: u64 = 12 * block::BLOCK;
+
 /// Whoever holds the lock of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {

@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use crate::backend::{Backend, Grow};
 use crate::device::Method;
 use crate::error::OpenError;
-use crate::fence::{self, Breaking, Holder, Reservation, ReservationKey};
+use crate::fence::{self, Breaking, Holder, OWNER_BEAT_OFFSET, Reservation, ReservationKey};
 use crate::limits::{BUSY_PAUSE, BUSY_TRIES};
 use crate::notify::Notify;
 use crate::ring::Ring;
@@ -52,6 +52,11 @@ fn os(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> OpenError {
     move |source| OpenError::Os { path, what, source }
 }
 
+/// A process of this machine has it.
+pub(crate) fn in_use(path: &Path, holder: Option<Holder>) -> OpenError {
+    OpenError::InUse { path: path.to_owned(), holder, owner_beat: None }
+}
+
 /// Opens what is there, without the page cache where the file system allows it.
 pub(crate) fn open(
     path: &Path,
@@ -77,7 +82,9 @@ fn reserved(
     key: ReservationKey,
     breaking: &Breaking,
 ) -> Result<OpenFile, OpenError> {
-    let reservation = Reservation::take(path, &open.file, key, breaking)?;
+    let read = |buffer: &mut [u8]| open.file.read_exact_at(buffer, OWNER_BEAT_OFFSET);
+    let reservation = Reservation::take(path, &open.file, key, breaking)
+        .map_err(|error| error.with_owner_beat(read))?;
     let lock = Arc::get_mut(&mut open.lock).expect("nobody else has a lock that was just taken");
     lock.reservation = reservation;
     Ok(open)
@@ -122,7 +129,7 @@ fn open_unreserved(path: &Path, is_block: bool) -> Result<OpenFile, OpenError> {
     }
     let file = match open_when_free(path, is_block) {
         Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-            return Err(OpenError::InUse { path: path.to_owned(), holder: None });
+            return Err(in_use(path, None));
         }
         result => result.map_err(os(path, "open it for reading and writing"))?,
     };
@@ -189,7 +196,8 @@ fn open_direct(options: &mut OpenOptions, path: &Path, is_block: bool) -> io::Re
 fn finish(path: &Path, file: File, is_block: bool) -> Result<OpenFile, OpenError> {
     let lock = File::open(path).map_err(os(path, "lock it"))?;
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-        return Err(OpenError::InUse { path: path.to_owned(), holder: holder_of_lock(&lock) });
+        let read = |buffer: &mut [u8]| file.read_exact_at(buffer, OWNER_BEAT_OFFSET);
+        return Err(in_use(path, holder_of_lock(&lock)).with_owner_beat(read));
     }
     let lock = Arc::new(Lock { reservation: None, _file: lock });
     let size_bytes = (&file).seek(SeekFrom::End(0)).map_err(os(path, "find out its size"))?;

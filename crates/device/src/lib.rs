@@ -22,7 +22,8 @@ pub use backing::Backing;
 pub use device::{Completion, Counters, Device, Grown, Growth, Method};
 pub use error::OpenError;
 pub use fence::{
-    Breaking, Fence, Holder, ReservationKey, reserve_block_devices, reserves_block_devices,
+    Breaking, Fence, Holder, OWNER_BEAT_OFFSET, ReservationKey, reserve_block_devices,
+    reserves_block_devices,
 };
 pub use presence::Presence;
 pub use reader::Reader;

@@ -9,7 +9,7 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 
 use crate::error::OpenError;
 use crate::fence::Breaking;
-use crate::file::holder_of_lock;
+use crate::file::{holder_of_lock, in_use};
 use crate::kinds::rbd::Image;
 
 /// A device that keeps its content, open for reading. While it is there no daemon can open it, and it
@@ -67,13 +67,11 @@ impl Reader {
         let flags = if kind.is_block_device() { OFlags::EXCL } else { OFlags::empty() };
         let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
         let file = file.map_err(|source| match source.raw_os_error() {
-            Some(code) if code == rustix::io::Errno::BUSY.raw_os_error() => {
-                OpenError::InUse { path: path.to_owned(), holder: None }
-            }
+            Some(code) if code == rustix::io::Errno::BUSY.raw_os_error() => in_use(path, None),
             _ => os("open it for reading")(source),
         })?;
         if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(OpenError::InUse { path: path.to_owned(), holder: holder_of_lock(&file) });
+            return Err(in_use(path, holder_of_lock(&file)));
         }
         let size_bytes = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))
             .map_err(|error| os("find out its size")(error.into()))?;

@@ -191,6 +191,10 @@ impl Backend for Ring {
     fn fence(&self) -> Fence {
         self.flusher.fence()
     }
+
+    fn identity(&self) -> Option<String> {
+        self.flusher.identity()
+    }
 }
 
 impl Drop for Ring {

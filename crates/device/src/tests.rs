@@ -108,6 +108,27 @@ fn what_was_created_is_taken_back_and_what_was_there_is_left() {
     assert_eq!(std::fs::read(&there).unwrap(), b"precious");
 }
 
+/// Whoever is refused a file reads what its owner wrote last, also when nothing was flushed.
+#[test]
+fn the_heartbeat_of_whoever_has_a_file_is_seen_without_having_it() {
+    let place = tempfile::tempdir().unwrap();
+    let name = DeviceName::new(DeviceKind::File, place.path().join("pool"));
+    let mut device = Device::create(&name, SIZE, Method::Auto).unwrap();
+    for seed in [7, 8] {
+        let data = Rope::from(bytes(seed, 4096).freeze());
+        let offset = crate::OWNER_BEAT_OFFSET;
+        device.submit(seed, DeviceOperation::Write { offset, data });
+        wait(&mut device, 1).remove(0).1.unwrap();
+        match Device::open(&name, SIZE, Method::Auto).err() {
+            Some(OpenError::InUse { owner_beat: Some(seen), .. }) => {
+                assert_eq!(seen[..], bytes(seed, 4096)[..]);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(device.identity(), None, "nobody can be told to break a file's lock");
+}
+
 #[test]
 fn a_file_is_not_overwritten_and_not_opened_twice() {
     let place = tempfile::tempdir().unwrap();

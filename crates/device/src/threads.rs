@@ -14,7 +14,7 @@ use block::{Buffer, DeviceError, DeviceOperation, DeviceResult, Rope};
 use crate::backend::{Backend, Grow};
 use crate::backing::Backing;
 use crate::device::Completion;
-use crate::fence::Fence;
+use crate::fence::{Fence, Reservation};
 use crate::file::{self, Lock, OpenFile};
 use crate::limits::{PIECES_MAX, THREADS};
 use crate::notify::Notify;
@@ -135,6 +135,10 @@ impl Backend for Threads {
             Some(_) => Fence::Reservation,
             None => Fence::ThisMachine,
         }
+    }
+
+    fn identity(&self) -> Option<String> {
+        self.shared.lock.reservation.as_ref().map(Reservation::identity)
     }
 }
 

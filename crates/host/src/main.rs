@@ -190,6 +190,7 @@ enum Pattern {
     Xcopy,
     Writesame,
     Unmap,
+    /// COMPARE AND WRITE of a block with itself; the span is written first.
     Caw,
 }
 
@@ -233,6 +234,7 @@ enum LeanPattern {
     Mixed,
     Read,
     Write,
+    /// COMPARE AND WRITE of blocks with themselves; the span is written first.
     Caw,
     Writesame,
     Unmap,

@@ -144,8 +144,10 @@ impl DataDirectory {
     }
 
     /// The key that block devices are reserved with: of this directory and this machine, so that what a
-    /// crash left is known as one's own, and a copy of the directory on another machine has another key.
-    pub(crate) fn load_reservation_key(&self) -> Result<ReservationKey> {
+    /// crash left is known as one's own, and a copy of the directory on another machine has another key;
+    /// and of the controller, since several begin with copies of one directory, and machines may be
+    /// clones of each other.
+    pub(crate) fn load_reservation_key(&self, controller: u16) -> Result<ReservationKey> {
         let kept = self.load_generations(RESERVATION_KEY_NAME, generations::parse_json)?;
         let secret: u128 = match kept {
             Some(secret) => secret,
@@ -157,7 +159,11 @@ impl DataDirectory {
         };
         let machine = recovery_key::machine().unwrap_or_default();
         let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.to_be_bytes());
-        let digest = hmac::sign(&key, machine.as_bytes());
+        let owner = match controller {
+            0 => machine,
+            number => format!("{machine}, controller {number}"),
+        };
+        let digest = hmac::sign(&key, owner.as_bytes());
         let [first, ..] = digest.as_ref().as_chunks::<8>().0 else {
             bail!("a digest of no bytes");
         };

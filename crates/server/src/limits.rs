@@ -411,3 +411,21 @@ pub const LINK_CONNECTIONS_PER_ADDRESS: usize = 16;
 
 /// The pause before a peer is connected to again after that failed.
 pub const LINK_RETRY: Duration = Duration::from_secs(1);
+
+/// How often the owner of a pool writes its heartbeat, a block, into each of the pool's devices, where an
+/// array has several controllers.
+pub const OWNER_BEAT: Duration = Duration::from_secs(1);
+
+/// How long the owner of an image of Ceph serves without its heartbeat at most, where an array has several
+/// controllers: the cluster lets others break the lock of a client that it has not heard for 30 s
+/// (osd_client_watch_timeout).
+pub const CLUSTER_LEASE: Duration = Duration::from_secs(20);
+
+/// The pause before a controller in maintenance tries again to give a pool to others that nobody took.
+pub const HAND_OVER_PAUSE: Duration = Duration::from_secs(60);
+
+/// Time between two looks at a pool whose controller is silent on the link.
+pub const TAKE_OVER_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long a controller is silent on the link when its pools begin to be looked at more often.
+pub const TAKE_OVER_SUSPICION: Duration = Duration::from_secs(1);

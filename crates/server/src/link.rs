@@ -17,7 +17,7 @@ use anyhow::{Context, Result};
 use api::{PairController, PathState, Problem};
 use control::limits::PAIRING_LIFE;
 use control::link::{
-    Attempt, Fingerprint, Join, PROTOCOL, Pairing, PairingCode, Peers, Report, Secret,
+    Attempt, Fingerprint, Join, PROTOCOL, Pairing, PairingCode, Peers, Readiness, Report, Secret,
     check_address,
 };
 use control::problems::{self, bad_request, conflict};
@@ -27,6 +27,7 @@ use tokio::sync::{oneshot, watch};
 use crate::data_directory::{DataDirectory, random_bytes, random_u64};
 use crate::described::Described;
 use crate::events::now;
+use crate::heartbeat::Heartbeat;
 use crate::http::Reply;
 use files::Peer;
 use identity::Identity;
@@ -51,6 +52,8 @@ pub(crate) struct View {
     pub(crate) is_reachable: bool,
     /// When it was heard last, seconds since 1970; `None` if never since the start.
     pub(crate) heard_at: Option<u64>,
+    /// What it drew when it was started last.
+    pub(crate) life: Option<u64>,
     /// The version of its program, as it said last.
     pub(crate) version: Option<String>,
     /// Why it could not be connected to, the last time it was tried.
@@ -59,6 +62,10 @@ pub(crate) struct View {
     pub(crate) portals: BTreeMap<SocketAddr, u16>,
     /// How it serves pools, by their identifiers; `None` while it is silent.
     pub(crate) pools: Option<BTreeMap<String, PathState>>,
+    /// The pools that it serves, as it describes them, while it is heard.
+    pub(crate) configured: BTreeMap<String, serde_json::Value>,
+    /// Which pools it would take; `None` while it is silent, or if its program does not say it.
+    pub(crate) readiness: Option<Readiness>,
 }
 
 /// What the threads share.
@@ -72,6 +79,7 @@ struct Shared {
     /// Where it listens, if it does.
     listens_at: Option<SocketAddr>,
     started: Instant,
+    pulse: Arc<Heartbeat>,
     state: Mutex<State>,
     /// Held while what is known is written, so that the newest is written last.
     saving: Mutex<()>,
@@ -101,6 +109,8 @@ pub(crate) struct Place {
     pub(crate) listen: Option<SocketAddr>,
     /// Where others listen, by number, besides those that are kept.
     pub(crate) peers: BTreeMap<u16, String>,
+    /// Whether the daemon goes on: the link is silent for one whose loop stands still.
+    pub(crate) pulse: Arc<Heartbeat>,
 }
 
 impl Link {
@@ -124,6 +134,7 @@ impl Link {
             number: place.number,
             listens_at,
             started: Instant::now(),
+            pulse: place.pulse,
             state: Mutex::new(State { known, ..State::default() }),
             saving: Mutex::default(),
         });
@@ -143,15 +154,21 @@ impl Link {
         &self,
         portals: &BTreeMap<SocketAddr, u16>,
         pools: &BTreeMap<String, PathState>,
+        configured: &BTreeMap<String, serde_json::Value>,
+        readiness: &Readiness,
     ) {
         self.told.send_if_modified(|report| {
-            if report.portals == *portals && report.pools == *pools {
+            let is_known =
+                report.readiness.as_ref() == Some(readiness) && report.configured == *configured;
+            if is_known && report.portals == *portals && report.pools == *pools {
                 return false;
             }
             *report = Arc::new(Report {
                 sequence: report.sequence + 1,
                 portals: portals.clone(),
                 pools: pools.clone(),
+                configured: configured.clone(),
+                readiness: Some(readiness.clone()),
                 ..Report::clone(report)
             });
             true
@@ -164,6 +181,21 @@ impl Link {
         let state = self.shared.state();
         let numbers = state.known.peers.keys();
         numbers.map(|&number| (number, state.view(number, now))).collect()
+    }
+
+    /// For how long another controller was not heard at some time, since the start at most; `None` if it
+    /// is not paired.
+    pub(crate) fn silence(&self, number: u16, at: Instant) -> Option<Duration> {
+        let at = at.saturating_duration_since(self.shared.started);
+        let state = self.shared.state();
+        state.known.peers.get(&number)?.fingerprint?;
+        let heard = state.peers.last(number).map_or(Duration::ZERO, |(heard, _)| heard);
+        Some(at.saturating_sub(heard))
+    }
+
+    /// Drawn when this controller was started.
+    pub(crate) fn life(&self) -> u64 {
+        self.told.borrow().life
     }
 
     /// A code by which another controller may join, once.
@@ -238,10 +270,13 @@ impl State {
             is_paired: peer.fingerprint.is_some(),
             is_reachable: current.is_some(),
             heard_at: last.map(|(at, _)| ago(at)),
+            life: last.map(|(_, report)| report.life),
             version: last.map(|(_, report)| report.version.clone()),
             problem: self.problems.get(&number).filter(|_| current.is_none()).cloned(),
             portals: peer.portals.clone(),
             pools: current.map(|report| report.pools.clone()),
+            configured: current.map(|report| report.configured.clone()).unwrap_or_default(),
+            readiness: current.and_then(|report| report.readiness.clone()),
         }
     }
 }
@@ -256,6 +291,14 @@ impl Shared {
         self.started.elapsed()
     }
 
+    /// A daemon whose loop stands still serves no host, whatever this thread could still say.
+    fn check_pulse(&self) -> Result<(), String> {
+        match self.pulse.silence() {
+            None => Ok(()),
+            Some(silence) => Err(format!("this daemon stands still for {} s", silence.as_secs())),
+        }
+    }
+
     fn first_report(&self) -> Result<Report> {
         Ok(Report {
             protocol: PROTOCOL,
@@ -266,6 +309,8 @@ impl Shared {
             sequence: 0,
             portals: BTreeMap::new(),
             pools: BTreeMap::new(),
+            configured: BTreeMap::new(),
+            readiness: None,
         })
     }
 

@@ -4,12 +4,14 @@
 mod alerts;
 mod comparisons;
 mod controllers;
+mod departures;
 mod describe;
 mod device_files;
 mod devices;
 mod effects;
 mod export;
 mod facts;
+mod fail_back;
 mod fencing;
 mod gathering;
 mod hosts;
@@ -18,6 +20,7 @@ mod interchange;
 mod jobs;
 mod labels;
 mod lun_rest;
+mod maintenance;
 mod metrics;
 mod mirrors;
 mod offload;
@@ -39,6 +42,7 @@ mod snapshot_deletion;
 mod snapshots;
 mod spares;
 mod statistics;
+mod take_over;
 mod tasks;
 mod thresholds;
 mod volumes;
@@ -358,7 +362,7 @@ impl Management {
             gatherings: Gatherings::default(),
             portals: Portals::of(controller),
             standings: BTreeMap::new(),
-            peers: Peers::of(link),
+            peers: Peers::of(link, options.take_over_after.limit()),
             io: options.io,
             hang_limit: Duration::from_secs(options.hang_limit),
             memory_bytes: options.memory,
@@ -419,7 +423,7 @@ impl Management {
                 check_body(route, &body)?;
                 management.check_version((plane, sessions), route, &parameters, &preconditions)?;
             }
-            management.check_controller(plane, route)?;
+            management.check_controller(plane, route, &parameters)?;
             management.route(plane, sessions, route, &parameters, &body)
         });
         let claim = self.claims.take_new();
@@ -573,6 +577,7 @@ impl Management {
         self.go_on_resuming(plane);
         self.go_on_opening(plane);
         self.look_at_mirrors(plane);
+        self.look_at_departures(plane);
         self.look_at_spares();
         self.tell_incidents(plane);
         self.check_fill(plane);
@@ -643,9 +648,11 @@ impl Management {
                 }
                 let result = result.map(drop).map_err(|failure| failed(&failure));
                 let admits = matches!(then, AfterChange::Admit(_));
+                let departs = matches!(then, AfterChange::BeginToLeave(_) | AfterChange::Leave(_));
                 let progress = self.pool_changed(plane, pool, then, result);
-                if admits && let Some(pool) = plane.pools.get(pool) {
+                if let Some(pool) = plane.pools.get(pool).filter(|_| admits || departs) {
                     self.look_at_resilvers(pool);
+                    self.look_at_departure(pool);
                 }
                 progress
             }

@@ -1,7 +1,9 @@
 //! Command-line options of the daemon.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
 
@@ -40,6 +42,13 @@ pub struct Options {
     /// directory; pairing sets it, too.
     #[arg(long, value_name = "NUMBER=HOST:PORT")]
     pub(crate) peer: Vec<PeerLink>,
+    /// Seconds after which a pool is taken from another controller that is gone without letting go: for
+    /// so long nobody heard it on the link, and its heartbeat in the pool's devices stood still. Only
+    /// devices that fence it are taken: images of Ceph, and block devices with --reserve-devices on. A
+    /// controller that cannot write its heartbeat serves no longer than that itself. 'off' leaves it to
+    /// administrators, also for the pools that this controller has. Say the same at all controllers.
+    #[arg(long, value_name = "S|off", default_value = "5", value_parser = parse_take_over)]
+    pub(crate) take_over_after: TakeOver,
     #[command(flatten)]
     pub(crate) http: HttpOptions,
     /// Memory for data in flight, in MiB.
@@ -170,6 +179,37 @@ pub enum IoMethod {
     IoUring,
     /// A pool of threads.
     Threads,
+}
+
+/// Whether pools are taken from controllers that are gone, and after what time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TakeOver {
+    /// After that time without a sign of them.
+    After(Duration),
+    /// By administrators only.
+    Off,
+}
+
+impl TakeOver {
+    /// That time; `None` if only administrators do it.
+    pub(crate) const fn limit(self) -> Option<Duration> {
+        match self {
+            Self::After(limit) => Some(limit),
+            Self::Off => None,
+        }
+    }
+}
+
+/// The least and the most that may be said, in seconds.
+const TAKE_OVER_SECONDS: RangeInclusive<u64> = 3..=600;
+
+fn parse_take_over(text: &str) -> Result<TakeOver, String> {
+    if text == "off" {
+        return Ok(TakeOver::Off);
+    }
+    let seconds = text.parse().ok().filter(|seconds| TAKE_OVER_SECONDS.contains(seconds));
+    let after = seconds.map(|seconds| TakeOver::After(Duration::from_secs(seconds)));
+    after.ok_or_else(|| format!("'{text}' is neither 'off' nor a number of seconds from 3 to 600"))
 }
 
 /// Whether block devices are reserved.

@@ -2,9 +2,11 @@
 
 pub(crate) mod files;
 mod members;
+mod pulse;
 mod slots;
 
 pub(crate) use members::{MemberNews, SeenMember};
+pub(crate) use pulse::Pulse;
 pub(crate) use slots::{OpenDevice, Slots};
 
 use std::time::{Duration, Instant};
@@ -40,6 +42,8 @@ pub(crate) struct PoolOptions {
     pub(crate) mode: OpenMode,
     /// How long a member of a mirror may take for one I/O.
     pub(crate) hang_limit: Duration,
+    /// Bytes per second that are moved at most from a device that leaves.
+    pub(crate) evacuation_rate: u64,
 }
 
 /// What the daemon knows of a pool that it opens.
@@ -69,10 +73,14 @@ pub(crate) struct Pool {
     pub(crate) absent: Vec<(usize, OpenError)>,
     /// The members of its mirrors as they were last looked at.
     pub(crate) seen_members: Vec<SeenMember>,
+    /// What keeps the device from leaving that leaves it, as administrators were told.
+    pub(crate) departure_trouble: Option<String>,
     /// The device that another owner took, if one has: nothing is written any more.
     pub(crate) fenced: Option<String>,
     /// Whether it was opened, and nobody has read yet whose array used it last: hosts wait.
     pub(crate) is_withheld: bool,
+    /// Whether another controller may have taken it since its last heartbeat: hosts wait.
+    pub(crate) is_in_doubt: bool,
     /// Why it could not be resumed, and serves reads instead.
     pub(crate) resume_problem: Option<String>,
     /// Free space of the file systems under its files.
@@ -157,8 +165,10 @@ impl Pool {
             joining: false,
             absent: Vec::new(),
             seen_members: Vec::new(),
+            departure_trouble: None,
             fenced: None,
             is_withheld: false,
+            is_in_doubt: false,
             resume_problem: None,
             backing: PoolBacking::default(),
             completions: Vec::new(),
@@ -217,7 +227,7 @@ impl Pool {
     /// Carries wishes to the devices and completions back, until neither side has any. Returns
     /// whether anything moved.
     pub(crate) fn pump(&mut self) -> bool {
-        let mut moved = false;
+        let (mut moved, mut refused) = (false, None);
         let now = Instant::now();
         while let Some(io) = self.store.next_io() {
             self.device_times.submitted(&io, now);
@@ -229,7 +239,14 @@ impl Pool {
         }
         for (_, open) in self.devices.iter_mut() {
             open.device.kick();
+            let first = self.completions.len();
             open.device.reap(&mut self.completions);
+            if open.pulse.take_result(&mut self.completions, first) {
+                refused = Some(open.name.to_string());
+            }
+        }
+        if let Some(device) = refused {
+            self.fence(device);
         }
         if self.completions.is_empty() {
             return moved;
@@ -331,8 +348,15 @@ impl Knowledge {
 }
 
 fn store_options(options: PoolOptions) -> store::Options {
-    let PoolOptions { memory_bytes, sampling, mode, hang_limit, io: _ } = options;
-    store::Options { memory_bytes, sampling, mode, hang_limit, ..store::Options::default() }
+    let PoolOptions { memory_bytes, sampling, mode, hang_limit, evacuation_rate, io: _ } = options;
+    store::Options {
+        memory_bytes,
+        sampling,
+        mode,
+        hang_limit,
+        evacuation_rate,
+        ..store::Options::default()
+    }
 }
 
 /// Makes the devices of a new pool, all or none. May take long.

@@ -133,7 +133,7 @@ pub(crate) fn read_pool(
         }
         other => told(other),
     })?;
-    let joined = pool.store.devices().count();
+    let known: Vec<_> = pool.store.mirrors().map(|status| (status.device, status.uuid)).collect();
     let volumes = pool.store.volumes().filter(|volume| !is_hidden(volume));
     let volumes: BTreeMap<VolumeId, String> =
         volumes.map(|volume| (volume.spec.id, volume.spec.name.clone())).collect();
@@ -144,13 +144,19 @@ pub(crate) fn read_pool(
         let (uuid, device) = (device.identity.member?, device.name.clone());
         Some(KnownMember { uuid, device, replaces: None })
     };
-    let members = devices.iter().filter_map(member).collect();
-    let joined = |device: &FoundDevice| (device.identity.index as usize) < joined;
+    // One that has left may have its label yet, and another device its number.
+    let joined = |device: &FoundDevice| known.contains(&place_of(&device.identity));
     let devices = devices.iter().zip(sizes).filter(|(device, _)| joined(device));
+    let members = devices.clone().filter_map(|(device, _)| member(device)).collect();
     let devices = devices
         .map(|(device, size_bytes)| PoolDevice { device: device.name.clone(), size_bytes })
         .collect();
     Ok(FoundPool { uuid, devices, members, mirrors, volumes, records: loaded.records })
+}
+
+/// By which number and name a device, or the mirror that it is a member of, is known to its pool.
+fn place_of(identity: &DeviceIdentity) -> (u8, [u8; 16]) {
+    (u8::try_from(identity.index).unwrap_or(u8::MAX), identity.device_uuid)
 }
 
 /// Refuses two devices that say that they are the same one: a copy may be older, and only one of them

@@ -86,7 +86,7 @@ impl Reactor {
         let secrets = directory.load_secrets()?;
         let controller = Controller::load(&directory, options)?;
         if options.reserve_devices == ReserveDevices::On {
-            device::reserve_block_devices(directory.load_reservation_key()?);
+            device::reserve_block_devices(directory.load_reservation_key(controller.number())?);
         }
         let poll = Poll::new()?;
         let (mailbox, inbox) = Mailbox::new(Waker::new(poll.registry(), WAKER)?);
@@ -106,7 +106,8 @@ impl Reactor {
         target.set_switches_off(configuration.switches_off);
         let alerts = Alerts::start(&configuration.target_name)?;
         let events = events::Events::open(directory.path(), alerts)?;
-        let link = start_link(options, &directory, &controller, &configuration.uuid)?;
+        let place = (configuration.uuid.clone(), Arc::clone(&heartbeat));
+        let link = start_link(options, &directory, &controller, place)?;
         let identity = (directory, controller, link);
         let management =
             Management::new(configuration, secrets, identity, (events, audit), options, mailbox)?;
@@ -361,17 +362,18 @@ fn start_link(
     options: &Options,
     directory: &Arc<DataDirectory>,
     controller: &Controller,
-    array: &str,
+    (array, pulse): (String, Arc<Heartbeat>),
 ) -> Result<Option<Link>> {
     if !controller.is_one_of_several() {
         return Ok(None);
     }
     let peers = options.peer.iter().map(|peer| (peer.number, peer.address.clone()));
     let place = link::Place {
-        array: array.to_owned(),
+        array,
         number: controller.number(),
         listen: controller.link(),
         peers: peers.collect(),
+        pulse,
     };
     Link::start(directory, place).map(Some)
 }

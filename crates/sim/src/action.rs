@@ -137,6 +137,19 @@ impl Action {
         }
     }
 
+    /// Bytes that it newly writes at most.
+    pub fn new_bytes(&self) -> u64 {
+        match self {
+            Self::Write { span, .. }
+            | Self::CompareAndWrite { span, .. }
+            | Self::WriteSame { span, .. }
+            | Self::Copy { span, .. } => span.range().length + 2 * block::BLOCK,
+            // Blocks that are cleared in part are written again.
+            Self::Unmap { spans, .. } => 2 * spans.len() as u64 * block::BLOCK,
+            _ => 0,
+        }
+    }
+
     /// The request to the engine; `None` for a change or comparison.
     pub fn request(&self) -> Option<Request> {
         Some(match self {
@@ -269,6 +282,9 @@ fn describe_change(change: &Change, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Change::DetachMember { member } => write!(f, "detach copy {:02x?}", &member[8..]),
         Change::ReturnMember { member } => write!(f, "return slot {}", member.slot),
         Change::Resilver(control) => write!(f, "resilvering: {control:?}"),
+        Change::EvacuateDevice { device } => write!(f, "have device {device} leave"),
+        Change::Evacuation(control) => write!(f, "leaving: {control:?}"),
+        Change::RemoveDevice { device } => write!(f, "remove device {device}"),
         Change::Checkpoint => f.write_str("checkpoint"),
         Change::Close => f.write_str("close"),
     }

@@ -167,7 +167,12 @@ impl Audit {
         self.superblock.reap_entries > 0
     }
 
-    /// Sizes of the pool's devices, bytes.
+    /// Whether the superblock names a device with this number.
+    pub(crate) fn has_device(&self, device: usize) -> bool {
+        self.superblock.devices.get(device).is_some_and(|device| device.blocks > 0)
+    }
+
+    /// Sizes of the pool's devices by their numbers, bytes; 0 where no device is.
     pub fn device_sizes(&self) -> Vec<u64> {
         self.superblock.devices.iter().map(|device| device.blocks * BLOCK).collect()
     }
@@ -175,8 +180,9 @@ impl Audit {
     /// One of two copies of something, in words, with its device and block.
     pub(crate) fn pick_of_two_copies(&self, random: &mut Random) -> (&'static str, usize, u64) {
         let second = random.below(2);
-        let label =
-            ("a label", random.below(self.superblock.devices.len() as u64) as usize, 1 + second);
+        let device = random.below(self.superblock.devices.len() as u64) as usize;
+        let device = if self.has_device(device) { device } else { 0 };
+        let label = ("a label", device, 1 + second);
         let (what, place) = match random.below(8) {
             0 => return label,
             1 => {
@@ -231,7 +237,7 @@ impl Audit {
         self.superblock = superblock;
         self.found.resize(self.superblock.devices.len(), Vec::new());
         for (found, device) in self.found.iter_mut().zip(&self.superblock.devices) {
-            found.resize(device.blocks as usize, 0);
+            found.resize(found.len().max(device.blocks as usize), 0);
         }
         let root = self.table_root();
         let old = std::mem::replace(&mut self.root, root);
@@ -240,6 +246,12 @@ impl Audit {
         }
         if let Some((entry, _)) = old {
             self.release(entry);
+        }
+        for (found, device) in self.found.iter_mut().zip(&self.superblock.devices) {
+            if found.iter().skip(device.blocks as usize).any(|count| *count > 0) {
+                return violation("the superblock reaches a device that has left");
+            }
+            found.truncate(device.blocks as usize);
         }
         self.space.update(image, &self.superblock, &mut self.suspects)?;
         self.compare()
@@ -380,7 +392,8 @@ impl Audit {
     fn compare(&mut self) -> Result<(), Violation> {
         for at in std::mem::take(&mut self.suspects) {
             let (device, block) = split(at);
-            let found = self.found[device][block as usize];
+            // The device may have left.
+            let Some(&found) = self.found[device].get(block as usize) else { continue };
             let recorded = self.space.recorded(&self.superblock.devices[device], device, block);
             let excused = recorded == format::STUCK
                 || self.space.is_fenced(&self.superblock.devices[device], device, block);

@@ -33,6 +33,8 @@ pub struct Search {
     pub jobs: u64,
     /// Which runs have mirrors.
     pub mirrors: MirrorShare,
+    /// Runs in a hundred in which devices leave.
+    pub departures: u64,
 }
 
 /// What a search found.
@@ -88,7 +90,8 @@ impl Search {
 
     /// I20: the same seed gives the same run.
     fn play(&self, seed: u64) -> RunReport {
-        let run = Run { mirrors: self.mirrors, ..Run::new(seed, self.operations) };
+        let Self { mirrors, departures, operations, .. } = *self;
+        let run = Run { mirrors, departures, ..Run::new(seed, operations) };
         let mut outcome = World::run(&run);
         if seed.is_multiple_of(REPEAT_ONE_IN) && outcome.violation.is_none() {
             let again = World::run(&run);

@@ -43,6 +43,9 @@ enum Command {
         /// Which runs have mirrors.
         #[arg(long, value_enum, default_value_t = Mirrors::None)]
         mirrors: Mirrors,
+        /// Runs in a hundred in which devices leave.
+        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=100))]
+        departures: u64,
     },
     /// Look for each of the deliberate mistakes in the engine; every one must be found.
     Planted {
@@ -74,6 +77,9 @@ enum Command {
         /// Which runs have mirrors, as in the search that found it.
         #[arg(long, value_enum, default_value_t = Mirrors::None)]
         mirrors: Mirrors,
+        /// Runs in a hundred in which devices leave, as in the search that found it.
+        #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=100))]
+        departures: u64,
     },
 }
 
@@ -109,15 +115,16 @@ const SEEDS: u64 = 200;
 
 fn main() -> ExitCode {
     match Options::parse().command {
-        Command::Run { seconds, seeds, seed, ops, jobs, failures, mirrors } => {
+        Command::Run { seconds, seeds, seed, ops, jobs, failures, mirrors, departures } => {
             let seeds = seeds.unwrap_or(if seconds.is_some() { u64::MAX } else { SEEDS });
             let time = seconds.map_or(Duration::MAX, Duration::from_secs);
             let mirrors = mirrors.share();
-            run(&Search { seed, seeds, time, operations: ops, jobs, mirrors }, failures)
+            let operations = ops;
+            run(&Search { seed, seeds, time, operations, jobs, mirrors, departures }, failures)
         }
         Command::Planted { budget, seed, ops, names } => planted(budget, seed, ops, &names),
-        Command::Replay { seed, ops, planted: None, events, mirrors } => {
-            replay(Run { events, mirrors: mirrors.share(), ..Run::new(seed, ops) })
+        Command::Replay { seed, ops, planted: None, events, mirrors, departures } => {
+            replay(Run { events, mirrors: mirrors.share(), departures, ..Run::new(seed, ops) })
         }
         Command::Replay { seed, ops, planted: Some(name), events, .. } => {
             replay_planted(hunt::Run { events, ..hunt::Run::new(seed, ops) }, &name)
@@ -169,6 +176,9 @@ fn summary(found: &Found) {
         ("  troubles of copies", figures.troubles),
         ("  openings without all copies", figures.degraded_openings),
         ("  blocks of copies mended", figures.healed),
+        ("commands where devices leave", figures.departing),
+        ("  devices that began to leave", figures.departures),
+        ("  devices that have left", figures.departed),
         ("failed runs", found.failures.len() as u64),
     ];
     terminal::say!("{:<34}{:>14}", "seconds", format!("{seconds:.1}"));

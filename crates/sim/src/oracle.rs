@@ -92,6 +92,8 @@ impl Effect {
 pub struct Excuses {
     /// The medium has faults: medium errors and a read-only pool are allowed.
     pub faults: bool,
+    /// It had some before: what was found damaged then is left alone until the pool is opened again.
+    pub had_faults: bool,
     /// The pool is being closed.
     pub closing: bool,
     /// The volume is being resized or deleted.

@@ -93,11 +93,27 @@ pub enum PlantedBug {
     ComparedWithoutHoles,
     /// Whether a range is holes already is judged by its first block.
     HoleByFirstBlock,
+    /// A device is no part of the pool any more before the checkpoint without it is durable.
+    DepartedBeforeCheckpoint,
+    /// New data goes to a device that leaves.
+    LeavingIsAllocated,
+    /// What is moved is not compared with its checksum.
+    MovedUnchecked,
+    /// After a cancelled departure the device is not used again.
+    CancelForgets,
+    /// After a restart a device that was leaving is used again.
+    LeavingForgottenByRestart,
+    /// A device counts as empty although the durable checkpoint refers to it.
+    VacantTooEarly,
+    /// Where a block was moved is forgotten although others refer to it.
+    SharedMovedAgain,
+    /// A page that was changed is taken for what became of the page that others share yet.
+    NoteOutlivesChange,
 }
 
 impl PlantedBug {
     /// Every one, in the order in which they are hunted.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 52] = [
         Self::FreedReusableAtOnce,
         Self::NoTailVerification,
         Self::SpaceMapInPlace,
@@ -142,6 +158,14 @@ impl PlantedBug {
         Self::ComparedByCount,
         Self::ComparedWithoutHoles,
         Self::HoleByFirstBlock,
+        Self::DepartedBeforeCheckpoint,
+        Self::LeavingIsAllocated,
+        Self::MovedUnchecked,
+        Self::CancelForgets,
+        Self::LeavingForgottenByRestart,
+        Self::VacantTooEarly,
+        Self::SharedMovedAgain,
+        Self::NoteOutlivesChange,
     ];
 
     /// Whether it is a mistake about the copies of a mirror.
@@ -159,6 +183,21 @@ impl PlantedBug {
                 | Self::OpenedWithoutWitness
                 | Self::CurrentTooEarly
                 | Self::BitmapNotEnlarged
+        )
+    }
+
+    /// Whether it is a mistake about devices that leave.
+    pub fn needs_departures(self) -> bool {
+        matches!(
+            self,
+            Self::DepartedBeforeCheckpoint
+                | Self::LeavingIsAllocated
+                | Self::MovedUnchecked
+                | Self::CancelForgets
+                | Self::LeavingForgottenByRestart
+                | Self::VacantTooEarly
+                | Self::SharedMovedAgain
+                | Self::NoteOutlivesChange
         )
     }
 

@@ -39,6 +39,8 @@ pub struct Profile {
     pub crash_interval: u64,
     /// Volumes at most.
     pub volumes_max: u64,
+    /// Those of them that hosts use, the oldest ones; 0 for all.
+    pub volumes_in_use: u64,
     /// Bytes of a volume at most.
     pub volume_bytes_max: u64,
     /// Commands in a hundred that go to the same few blocks.
@@ -73,6 +75,10 @@ pub struct Profile {
     pub backups: bool,
     /// Blocks of the map that one turn changes, about; `None` for no turns.
     pub turn_blocks: Option<u64>,
+    /// Steps of the world between two changes of a device that leaves, on average; `None` if none does.
+    pub departures: Option<u64>,
+    /// Bytes per second that are moved from it; `None` for the engine's own.
+    pub departure_rate: Option<u64>,
     /// Mirrors, and what happens to their copies; `None` for plain devices only.
     pub mirrors: Option<Mirrors>,
     /// A deliberate mistake in the engine.
@@ -97,6 +103,7 @@ impl Profile {
             concurrency_max: random.pick(&[1, 4, 16, 32, 32]),
             crash_interval: random.pick(&CRASH_INTERVALS),
             volumes_max: random.between(1, 6),
+            volumes_in_use: 0,
             volume_bytes_max: if fills {
                 32 * MEBIBYTE
             } else {
@@ -119,6 +126,8 @@ impl Profile {
             scans: false,
             backups: false,
             turn_blocks: None,
+            departures: None,
+            departure_rate: None,
             mirrors: None,
             planted: None,
         }
@@ -133,6 +142,74 @@ impl Profile {
         self.volumes_max = 8;
         self.volume_bytes_max = 32 * MEBIBYTE;
         self.change_one_in = 100;
+    }
+
+    /// Devices leave, and others join.
+    pub fn depart(&mut self, random: &mut Random) {
+        self.siege = false;
+        while self.devices.len() < 2 || random.percent(30) && self.devices.len() < 4 {
+            self.devices.push(device_bytes(random));
+        }
+        self.devices_max = self.devices.len() + 2;
+        self.departures = Some(random.pick(&[20, 50, 100, 300, 1000]));
+        self.change_one_in = self.change_one_in.min(random.pick(&[30, 100]));
+        self.departure_rate = random.pick(&[None, None, Some(32 * MEBIBYTE), Some(256 * MEBIBYTE)]);
+        if random.percent(35) {
+            self.crowd_first_device();
+        }
+        if random.percent(15) {
+            self.keep_idle_volumes();
+        }
+        match self.planted {
+            Some(PlantedBug::SharedMovedAgain) => self.share_much(),
+            Some(PlantedBug::NoteOutlivesChange) => self.depart_slowly(),
+            _ => {}
+        }
+    }
+
+    /// The first device has hardly any room beside the journal, so that pages of the map and of the volume
+    /// table lie on others.
+    fn crowd_first_device(&mut self) {
+        self.devices[0] = 64 * MEBIBYTE;
+        self.journal_bytes = 60 * MEBIBYTE;
+        while self.devices.len() < 3 {
+            self.devices.push(64 * MEBIBYTE);
+        }
+        self.devices_max = self.devices_max.max(4);
+        self.fills = false;
+        self.crash_interval = self.crash_interval.max(2000);
+    }
+
+    /// Volumes of which a leaf of the volume table is full and that nobody uses.
+    fn keep_idle_volumes(&mut self) {
+        (self.volumes_max, self.volumes_in_use) = (48, 3);
+        self.volume_bytes_max = 4 * MEBIBYTE;
+        self.change_one_in = 10;
+        self.fills = false;
+    }
+
+    /// Blocks that several leaves of the map refer to.
+    fn share_much(&mut self) {
+        self.mapping_percent = 60;
+        self.volumes_max = 6;
+        self.volume_bytes_max = 8 * MEBIBYTE;
+        self.crash_interval = 20_000;
+        self.departure_rate = Some(256 * MEBIBYTE);
+    }
+
+    /// A device leaves so slowly that hosts change what was rewritten before others who share it are
+    /// looked at.
+    fn depart_slowly(&mut self) {
+        self.departures = Some(1000);
+        self.departure_rate = Some(2 * MEBIBYTE);
+        self.volumes_max = 6;
+        self.volume_bytes_max = 8 * MEBIBYTE;
+        self.change_one_in = 30;
+        self.hot_percent = 0;
+        self.fills = false;
+        self.checkpoint_interval = Duration::from_secs(30);
+        self.memory_bytes = 16 * MEBIBYTE;
+        self.crash_interval = 60_000;
     }
 
     /// Filling, and nothing that waits.
@@ -177,7 +254,7 @@ impl Profile {
         self.planted = Some(bug);
         self.faults = None;
         match bug {
-            PlantedBug::TrustData => {
+            PlantedBug::TrustData | PlantedBug::MovedUnchecked => {
                 self.faults = Some(Faults { bit_flip_one_in: 200, ..Faults::default() });
             }
             PlantedBug::NoEpochBump => self.map_and_crash_often(),
@@ -223,6 +300,7 @@ impl Profile {
                 self.crash_interval = 500;
             }
             PlantedBug::BitmapNotEnlarged => self.crash_interval = 5000,
+            PlantedBug::DroppedAfterAnswer => self.crash_interval = 150,
             PlantedBug::ReaperForgets => self.reap_rate = 100,
             PlantedBug::FlushFirstDeviceOnly => {
                 self.devices = vec![64 * MEBIBYTE; 3];
@@ -253,6 +331,7 @@ impl Profile {
             scrub_rate: self.scrub_rate,
             hang_limit: self.hang_limit(),
             resilver_rate: self.resilver_rate(),
+            evacuation_rate: self.resilver_rate(),
         }
     }
 
@@ -272,10 +351,10 @@ impl Profile {
         self.mirrors = Some(mirrors);
     }
 
-    /// Bytes per second that are resilvered.
+    /// Bytes per second that are resilvered, or moved from a device that leaves.
     fn resilver_rate(&self) -> u64 {
         let rate = self.mirrors.as_ref().and_then(|mirrors| mirrors.resilver_rate);
-        rate.unwrap_or(u64::MAX)
+        rate.or(self.departure_rate).unwrap_or(u64::MAX)
     }
 
     /// How long a copy may take for one operation.

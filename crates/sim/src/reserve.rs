@@ -219,6 +219,11 @@ impl Reserve {
         }
     }
 
+    /// The pool becomes smaller, or larger: it is not known what was free for all.
+    pub(crate) fn resized(&mut self) {
+        self.blind = true;
+    }
+
     /// The pool was opened anew: it knows no locks.
     pub(crate) fn reopened(&mut self) {
         self.perhaps_locks.clear();

@@ -137,7 +137,7 @@ impl Workload {
     }
 
     fn request(&mut self, oracle: &Oracle, profile: &Profile) -> Action {
-        let (volume, model) = self.pick_target(oracle);
+        let (volume, model) = self.pick_target(oracle, profile);
         let weights: [u64; 8] = match self.phase {
             Phase::Mixed => [34, 18, 10, 10, 8, 14, 3, 3],
             Phase::Filling => [85, 5, 0, 5, 0, 5, 0, 0],
@@ -175,11 +175,11 @@ impl Workload {
     }
 
     /// Rarely a snapshot, which refuses most commands.
-    fn pick_target<'a>(&mut self, oracle: &'a Oracle) -> (VolumeId, &'a Model) {
-        let mut target = self.pick_volume(oracle);
+    fn pick_target<'a>(&mut self, oracle: &'a Oracle, profile: &Profile) -> (VolumeId, &'a Model) {
+        let mut target = self.pick_used(oracle, profile);
         for _ in 0..4 {
             if target.1.spec.snapshot && !self.random.one_in(20) {
-                target = self.pick_volume(oracle);
+                target = self.pick_used(oracle, profile);
             }
         }
         let machines =
@@ -188,6 +188,17 @@ impl Workload {
             return (*id, model);
         }
         target
+    }
+
+    /// A volume that hosts use.
+    fn pick_used<'a>(&mut self, oracle: &'a Oracle, profile: &Profile) -> (VolumeId, &'a Model) {
+        let all = oracle.volumes.len() as u64;
+        if profile.volumes_in_use == 0 || all <= profile.volumes_in_use {
+            return self.pick_volume(oracle);
+        }
+        let index = self.random.below(profile.volumes_in_use) as usize;
+        let (id, model) = oracle.volumes.iter().nth(index).expect("there are more");
+        (*id, model)
     }
 
     fn pick_volume<'a>(&mut self, oracle: &'a Oracle) -> (VolumeId, &'a Model) {
@@ -372,7 +383,10 @@ impl Workload {
             75..80 => self.nonsense(id, model, profile),
             80..83 => self.extend(devices),
             86..92 if self.renames => self.rename(oracle, id),
-            83..86 if devices.len() < profile.devices_max && !changing => {
+            83..86
+                if devices.iter().filter(|&&size| size > 0).count() < profile.devices_max
+                    && !changing =>
+            {
                 let uuid = device_uuid(self.next_number);
                 let size_bytes = device_bytes(&mut self.random);
                 // The world says in which slot.
@@ -401,7 +415,7 @@ impl Workload {
             (7, Some(snapshot)) => Change::DeleteVolume(snapshot.spec.id),
             _ if all < profile.volumes_max => {
                 let spec = VolumeSpec { snapshot: true, ..self.spec(profile) };
-                Change::CloneVolumes(vec![(self.pick_target(oracle).0, spec)])
+                Change::CloneVolumes(vec![(self.pick_target(oracle, profile).0, spec)])
             }
             _ => Change::Checkpoint,
         }
@@ -432,6 +446,9 @@ impl Workload {
     fn extend(&mut self, devices: &[u64]) -> Change {
         let device = self.random.below(devices.len() as u64) as u8;
         let now = devices[usize::from(device)];
+        if now == 0 {
+            return Change::Checkpoint;
+        }
         let size_bytes = now + self.random.between(0, 4096) * BLOCK;
         let most = crate::limits::DEVICE_BYTES_MAX.max(now);
         Change::ExtendDevice { device, size_bytes: size_bytes.min(most) }

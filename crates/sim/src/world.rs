@@ -4,6 +4,8 @@ mod backups;
 mod checks;
 mod copies;
 mod copy_probes;
+mod departures;
+mod figures;
 mod power;
 mod presence;
 mod probes;
@@ -31,6 +33,7 @@ use crate::reserve::Reserve;
 use crate::scan::Scan;
 use crate::trace::{DeviceEvent, Event, Trace};
 use crate::workload::Workload;
+pub use figures::Figures;
 use presence::Witness;
 pub(crate) use slots::device_uuid;
 use slots::{Slots, plain, plug, pool_spec};
@@ -54,67 +57,6 @@ const IDLE_STEPS_MAX: u64 = 1000;
 
 type Answer = Result<store::Outcome, Failure>;
 
-/// What a run did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Commands that came to their end.
-    pub operations: u64,
-    /// Power failures in all.
-    pub crashes: u64,
-    /// Power failures during recovery.
-    pub recovery_crashes: u64,
-    /// Power failures during the making of the pool.
-    pub format_crashes: u64,
-    /// Power failures while a checkpoint was being written.
-    pub checkpoint_crashes: u64,
-    /// Checkpoints that became durable.
-    pub checkpoints: u64,
-    /// Device operations.
-    pub device_operations: u64,
-    /// Faults that the disk injected.
-    pub faults: u64,
-    /// Commands that failed for want of space.
-    pub out_of_space: u64,
-    /// Commands found done after a power failure although nobody had been told.
-    pub unannounced: u64,
-    /// Times the pool became read-only, or could not be opened, because of a fault.
-    pub refusals: u64,
-    /// Walks through everything on the disk.
-    pub audits: u64,
-    /// Damaged copies that were opened.
-    pub probes: u64,
-    /// Commands that came to their end in runs with mirrors.
-    pub mirrored: u64,
-    /// Things that happened to copies.
-    pub troubles: u64,
-    /// Openings without all copies.
-    pub degraded_openings: u64,
-    /// Blocks of copies that the engine wrote again.
-    pub healed: u64,
-}
-
-impl std::ops::AddAssign for Figures {
-    fn add_assign(&mut self, other: Self) {
-        self.operations += other.operations;
-        self.crashes += other.crashes;
-        self.recovery_crashes += other.recovery_crashes;
-        self.format_crashes += other.format_crashes;
-        self.checkpoint_crashes += other.checkpoint_crashes;
-        self.checkpoints += other.checkpoints;
-        self.device_operations += other.device_operations;
-        self.faults += other.faults;
-        self.out_of_space += other.out_of_space;
-        self.unannounced += other.unannounced;
-        self.refusals += other.refusals;
-        self.audits += other.audits;
-        self.probes += other.probes;
-        self.mirrored += other.mirrored;
-        self.troubles += other.troubles;
-        self.degraded_openings += other.degraded_openings;
-        self.healed += other.healed;
-    }
-}
-
 /// Which run to play.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
@@ -128,6 +70,8 @@ pub struct Run {
     pub events: usize,
     /// Which runs have mirrors.
     pub mirrors: MirrorShare,
+    /// Runs in a hundred, by their seeds, in which devices leave.
+    pub departures: u64,
 }
 
 /// Which runs have mirrors.
@@ -151,6 +95,7 @@ impl Run {
             planted: None,
             events: crate::limits::TRACE_EVENTS,
             mirrors: MirrorShare::default(),
+            departures: 0,
         }
     }
 
@@ -185,6 +130,14 @@ impl Run {
         if let Some(bug) = self.planted {
             profile.plant(bug);
         }
+        let mut departs = self.of_departures();
+        let departing = match self.planted {
+            Some(bug) => bug.needs_departures(),
+            None => departs.percent(self.departures) && !profile.siege,
+        };
+        if departing {
+            profile.depart(&mut departs);
+        }
         let mut chance = self.of_copies();
         let drawn = chance.percent(MIRRORED_PERCENT);
         let mirrored = match (self.planted, self.mirrors) {
@@ -197,6 +150,11 @@ impl Run {
             profile.mirror(&mut chance, self.planted);
         }
         profile
+    }
+
+    /// Chance of its own for devices that leave.
+    fn of_departures(&self) -> Random {
+        Random::new(!self.seed.rotate_left(40))
     }
 
     /// Chance of its own for what happens to copies, so that runs of plain devices stay what they
@@ -241,6 +199,10 @@ pub struct World {
     witness: Witness,
     /// Decides what happens to copies.
     chance: Random,
+    /// Decides about devices that leave.
+    departs: Random,
+    /// What may be moved from the one that leaves, once it was looked at.
+    to_move: Option<departures::ToMove>,
     /// Another copy is audited, and was not looked at yet.
     reference_changed: bool,
     /// When copies began to hang.
@@ -328,6 +290,8 @@ impl World {
             lists: BTreeMap::new(),
             witness: Witness::default(),
             chance,
+            departs: run.of_departures().fork(),
+            to_move: None,
             reference_changed: false,
             hangs: Vec::new(),
             spoilt: 0,
@@ -391,6 +355,8 @@ impl World {
         }
         self.wait_for_device()?;
         self.trouble()?;
+        self.depart();
+        self.check_moved_once()?;
         if self.random.one_in(4096) {
             self.extending = !self.extending;
             self.store.set_extending(self.extending);
@@ -401,6 +367,7 @@ impl World {
         }
         if self.figures.device_operations.is_multiple_of(64) {
             self.check_accounts()?;
+            self.check_devices()?;
             self.check_scrub()?;
             self.check_memory()?;
             self.check_groups()?;
@@ -421,7 +388,7 @@ impl World {
         {
             let changes =
                 self.in_flight.values().any(|flight| matches!(flight.action, Action::Change(_)));
-            let devices: Vec<u64> = self.store.devices().map(|device| device.size_bytes).collect();
+            let devices = self.device_sizes();
             let action = self.workload.next(&self.oracle, &self.profile, &devices, changes);
             self.submit(action);
             left -= 1;
@@ -474,10 +441,13 @@ impl World {
         if self.profile.mirrors.is_some() {
             return self.attach_mirror(spec);
         }
+        if self.profile.departures.is_some() {
+            return self.attach_where_one_left(spec);
+        }
         spec.slot = known as u8;
         self.disks.truncate(known + 1);
-        self.slots.truncate(known);
-        self.slots.push(vec![plain(known)]);
+        self.slots.keep(&self.known_devices());
+        self.slots.put(known, vec![plain(known)]);
         if let Some(disk) = self.disks.get_mut(known)
             && self.random.percent(50)
         {
@@ -534,8 +504,10 @@ impl World {
             };
             self.figures.operations += 1;
             self.figures.mirrored += u64::from(self.profile.mirrors.is_some());
+            self.figures.departing += u64::from(self.profile.departures.is_some());
             self.check_latency(since, &action)?;
-            self.hear_of_copies(&action, done.result.is_ok())?;
+            self.hear_of_copies(&action, &done.result)?;
+            self.hear_of_departure(&action, done.result.is_ok());
             self.hear_of_backup(done.tag, &action, &done.result);
             self.hear_of_reserve(tag, &action, &done.result)?;
             self.hear(action, &done.result)?;
@@ -565,6 +537,7 @@ impl World {
         }
         let excuses = Excuses {
             faults: self.faulty,
+            had_faults: self.profile.faults.is_some(),
             closing: self.closing,
             changing: self.is_changing(&action),
             extending: self.extending,
@@ -619,6 +592,7 @@ impl World {
             }
         };
         self.trace.add(self.now, Event::Device { token, device, operation: event });
+        self.check_departed(device.into(), &operation)?;
         self.check_copy(device.into(), &operation)?;
         self.check_write(device.into(), &operation)?;
         self.figures.device_operations += 1;
@@ -637,7 +611,11 @@ impl World {
         let has_mirrors = self.profile.mirrors.is_some();
         let is_current = !has_mirrors || self.is_current_slot(device, slot);
         let is_counted = is_current && (!has_mirrors || self.audits_current_copies());
-        let is_asked = is_current && *offset >= SUPERBLOCKS_END * BLOCK;
+        // One that drops writes drops what is to set space aside, too (51001335).
+        let is_spoilt = self.slots.devices[device]
+            .iter()
+            .any(|member| member.slot == slot && member.state == slots::State::Spoilt);
+        let is_asked = is_current && !is_spoilt && *offset >= SUPERBLOCKS_END * BLOCK;
         if is_asked && !self.disks[slot].is_housed(*offset, length) {
             return violation(format!(
                 "{length} bytes at {offset} of slot {slot} are written where no space was set aside"

@@ -4,10 +4,11 @@
 use block::{BLOCK, VolumeId};
 
 use crate::address::{BlockRange, DeviceNumber, Run, VolumeBlock};
+use crate::change::device_of_moved;
 use crate::entry::{Entry, FANOUT, Kind, levels_for};
 use crate::layout::Layout;
 use crate::map::Missing;
-use crate::pool::Pool;
+use crate::pool::{NO_DEVICE, Pool};
 use crate::record::Record;
 use crate::volume::Volume;
 
@@ -101,6 +102,7 @@ impl Pool {
         is_first: bool,
     ) {
         let block = entry.address();
+        self.shared_since += 1;
         if is_first {
             self.budget.refer(1);
             self.space.first_reference(block);
@@ -129,7 +131,10 @@ impl Pool {
     /// A device has joined. Recovery has done so already when it replays the record.
     pub(crate) fn add_device(&mut self, uuid: [u8; 16], device_blocks: u64) {
         if !self.members.device_uuids.contains(&uuid) {
-            self.members.device_uuids.push(uuid);
+            match self.members.device_uuids.iter_mut().find(|name| **name == NO_DEVICE) {
+                Some(name) => *name = uuid,
+                None => self.members.device_uuids.push(uuid),
+            }
             self.space.add_device(Layout { journal_blocks: 0, device_blocks });
             self.back_set_aside();
         }
@@ -140,6 +145,9 @@ impl Pool {
             map.drop_page(space, volume.root.entry, volume.root.levels - 1);
         });
         self.volumes.remove(id);
+        if let Some(device) = device_of_moved(id) {
+            self.space.stay(device);
+        }
         self.budget.metadata.forget(id);
     }
 
@@ -153,6 +161,7 @@ impl Pool {
     }
 
     fn revert(&mut self, id: VolumeId, source: VolumeId) {
+        self.shared_since += 1;
         let source = self.share_root(source);
         self.update(id, |volume, map, space| {
             let old = std::mem::replace(&mut volume.root, source.root);
@@ -202,6 +211,10 @@ impl Pool {
             let source = self.share_root(source);
             (volume.root, volume.mapped_bytes) = (source.root, source.mapped_bytes);
             volume.origin = Some(source.spec.id);
+            self.shared_since += 1;
+        }
+        if let Some(device) = device_of_moved(volume.spec.id) {
+            self.space.leave(device);
         }
         self.volumes.insert(volume);
     }
@@ -225,6 +238,7 @@ impl Pool {
         (id, range): (VolumeId, BlockRange),
     ) {
         let shared = self.gather(source, source_first, range);
+        self.shared_since += 1;
         self.update(id, |volume, map, space| {
             for (at, part) in shared {
                 match part {

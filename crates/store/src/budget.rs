@@ -7,7 +7,7 @@
 //! |---|---|
 //! | *reserve* | that only the way out of a full pool may take (checkpoints, UNMAP, deleting): one in a hundred, at least 16 MiB, at most an eighth |
 //! | *metadata reserve* | that locks and file system metadata of hosts may take besides: as many |
-//! | *owed* | that thick volumes have not taken yet |
+//! | *owed* | that thick volumes have not taken yet, and what is on a device that leaves and was not moved yet |
 //! | *promised* | that operations under way will add to those owed |
 //! | *guaranteed* | that must be backed by the devices: reserve, metadata reserve, owed and promised |
 //! | *kept* | that data without a promise may not take: guaranteed, and what changed pages will take |
@@ -20,12 +20,19 @@
 
 use block::{BLOCK, BlockError, VolumeId};
 
-use crate::change::RECORDS;
+use crate::address::DeviceNumber;
+use crate::change::{RECORDS, device_of_moved};
 use crate::error::ChangeError;
 use crate::metadata::{Metadata, metadata_reserve_of};
 use crate::pool::Pool;
 use crate::space::Space;
 use crate::status::Space as SpaceStatus;
+
+/// Blocks that are moved for each page of the map that says where they are, at least, with its copy.
+const MOVED_BLOCKS_PER_PAGE: u64 = 64;
+
+/// Pages that say so in any case.
+const MOVED_PAGES_MIN: u64 = 16;
 
 /// Estimated effect of the operations under way on the space of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -103,6 +110,16 @@ impl Budget {
     }
 }
 
+/// Blocks that a device which is to leave takes from others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Departure {
+    /// What is owed to it from then on.
+    pub(crate) owed: u64,
+    /// What others must leave until then: that, and what is free on it and counts until then, less the
+    /// part of the reserve that is needed no more.
+    pub(crate) promised: u64,
+}
+
 impl Pool {
     /// Blocks that only the way out of a full pool may use, besides those for metadata.
     pub(crate) fn reserve_blocks(&self) -> u64 {
@@ -114,12 +131,37 @@ impl Pool {
         metadata_reserve_of(self.space.total())
     }
 
+    /// Blocks that are owed to thick volumes and to a device that leaves: what is on it and was not
+    /// moved yet takes them on the others.
+    pub(crate) fn owed_blocks(&self) -> u64 {
+        self.volumes.owed_blocks() + self.owed_to_leaving()
+    }
+
+    fn owed_to_leaving(&self) -> u64 {
+        let Some((device, moved)) = self.volumes.moved() else { return 0 };
+        // Some of what was moved is needed no more, and stands for nothing on the device.
+        let moved = (moved.mapped_bytes / BLOCK).saturating_sub(self.space.vanished());
+        owed_for(self.space.used_on(device).saturating_sub(moved))
+    }
+
+    /// Whether the other devices have room for what is on one that is to leave, and for all that is
+    /// promised. Until its leaving is applied the larger metadata reserve of before is kept.
+    pub(crate) fn plan_departure(&self, device: DeviceNumber) -> Result<Departure, ChangeError> {
+        let owed = owed_for(self.space.used_on(device));
+        let (free, _) = self.space.free_on(device);
+        let reserve = reserve_of(self.space.total() - self.space.unused_on(device));
+        let kept = self.kept_blocks() - self.reserve_blocks() + reserve + owed;
+        let left = self.space.free() - free;
+        if left < kept {
+            return Err(ChangeError::NoSpaceToLeave { needed_bytes: (kept - left) * BLOCK });
+        }
+        let released = self.reserve_blocks() - reserve;
+        Ok(Departure { owed, promised: (owed + free).saturating_sub(released) })
+    }
+
     /// Blocks that must have space on the devices, whatever happens there.
     pub(crate) fn guaranteed_blocks(&self) -> u64 {
-        self.reserve_blocks()
-            + self.metadata_blocks()
-            + self.volumes.owed_blocks()
-            + self.budget.promised
+        self.reserve_blocks() + self.metadata_blocks() + self.owed_blocks() + self.budget.promised
     }
 
     /// Blocks that what has no promise may not take.
@@ -130,7 +172,7 @@ impl Pool {
 
     /// Blocks that a volume's data may newly occupy.
     pub(crate) fn allowed_blocks(&self, volume: VolumeId) -> u64 {
-        if self.volumes.is_thick(volume) {
+        if self.volumes.is_thick(volume) || device_of_moved(volume).is_some() {
             return 0;
         }
         self.unkept_blocks()
@@ -154,7 +196,8 @@ impl Pool {
 
     /// Blocks that a thick volume may take, which are promised to it.
     pub(crate) fn promised_blocks(&self, volume: VolumeId) -> u64 {
-        if self.volumes.is_thick(volume) { self.lent_blocks() } else { 0 }
+        let is_promised = self.volumes.is_thick(volume) || device_of_moved(volume).is_some();
+        if is_promised { self.lent_blocks() } else { 0 }
     }
 
     /// Blocks that will be free when all that is under way has come to its end, above those that
@@ -162,7 +205,7 @@ impl Pool {
     fn settled_blocks(&self) -> u64 {
         let coming = self.space.free() + self.space.quarantined() + self.budget.estimated.returning;
         let going = 2 * self.map.dirty.len() as u64 + self.budget.estimated.growing;
-        let kept = self.reserve_blocks() + self.volumes.owed_blocks() + self.budget.promised;
+        let kept = self.reserve_blocks() + self.owed_blocks() + self.budget.promised;
         coming.saturating_sub(going + kept)
     }
 
@@ -219,7 +262,7 @@ impl Pool {
             reserve: bytes(reserve),
             free: bytes(free),
             unbacked: bytes(unbacked),
-            promised: bytes(self.volumes.owed_blocks().min(free)),
+            promised: bytes(self.owed_blocks().min(free)),
             metadata_reserve: bytes(self.metadata_blocks()),
             metadata_left: bytes(self.metadata_left()),
             metadata: bytes(self.space.pages) + self.records_bytes(),
@@ -243,7 +286,7 @@ impl Pool {
     fn kept_in_reserve(&self) -> u64 {
         let (way_out, free) = (self.reserve_blocks(), self.space.free());
         let whole = way_out + self.metadata_blocks();
-        whole.min(free.saturating_sub(self.volumes.owed_blocks()).max(way_out)).min(free)
+        whole.min(free.saturating_sub(self.owed_blocks()).max(way_out)).min(free)
     }
 
     /// Bytes of the array's records.
@@ -256,6 +299,12 @@ impl Pool {
         let mapped = self.volumes.mapped_bytes();
         mapped.saturating_sub(Space::bytes(self.space.used() - self.space.pages))
     }
+}
+
+/// Blocks that moving so many takes on other devices: pages of the map that say where they are come
+/// with them.
+fn owed_for(blocks: u64) -> u64 {
+    if blocks == 0 { 0 } else { blocks + blocks / MOVED_BLOCKS_PER_PAGE + MOVED_PAGES_MIN }
 }
 
 /// Blocks of the reserve of a pool that has so many in all.

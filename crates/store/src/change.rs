@@ -2,8 +2,10 @@
 
 use block::{RequestStatistics, Response, VolumeId};
 
+use crate::address::DeviceNumber;
 use crate::difference::Difference;
 use crate::error::Failure;
+use crate::limits::DEVICES_MAX;
 use crate::options::{DeviceSpec, MemberSpec};
 use crate::volume::VolumeSpec;
 
@@ -56,7 +58,7 @@ pub enum Change {
         /// Its new size, bytes.
         size_bytes: u64,
     },
-    /// A device joins the pool, as its last one. I/O goes to it before the change is done.
+    /// A device joins the pool, with the first number that none has. I/O goes to it before the change is done.
     AddDevice(DeviceSpec),
     /// A device joins a mirror, or makes one of a plain device. The change is done when the mirror knows
     /// it for good; what it lacks is copied then. It takes a slot that nothing else uses.
@@ -78,6 +80,21 @@ pub enum Change {
     },
     /// Resilvers rest, go on, or are given up.
     Resilver(ResilverChange),
+    /// A device begins to leave the pool: nothing new is put on it, and what is on it moves to the others.
+    /// The change is done when the pool knows it for good; [`crate::Store::evacuation`] says how far it
+    /// is. The pool's first device cannot leave, since the journal is on it.
+    EvacuateDevice {
+        /// Its number, counted from 0.
+        device: u8,
+    },
+    /// The moving of a leaving device's blocks rests, goes on, or is given up.
+    Evacuation(EvacuationChange),
+    /// A device from which everything was moved is no part of the pool any more, and its labels are
+    /// cleared. When the change is done its slot is free.
+    RemoveDevice {
+        /// Its number, counted from 0.
+        device: u8,
+    },
     /// Everything so far reaches a checkpoint, and freed space becomes free.
     Checkpoint,
     /// A checkpoint, and nothing after it.
@@ -101,6 +118,9 @@ impl Change {
             | Self::CreateRecords { .. }
             | Self::ExtendDevice { .. }
             | Self::AddDevice(_)
+            | Self::EvacuateDevice { .. }
+            | Self::Evacuation(_)
+            | Self::RemoveDevice { .. }
             | Self::Checkpoint
             | Self::Close => false,
         }
@@ -119,6 +139,17 @@ pub enum ResilverChange {
         /// Name of the member.
         member: [u8; 16],
     },
+}
+
+/// What becomes of the moving of blocks of a device that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EvacuationChange {
+    /// It rests, also after a restart.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// It is given up: the device stays, and is used as before. What was moved stays where it is.
+    Cancel,
 }
 
 /// Result of a request that succeeded.
@@ -147,6 +178,21 @@ pub struct Done {
 /// read and write it like any volume; no list or count has it, and no change but its creation
 /// concerns it.
 pub const RECORDS: VolumeId = VolumeId(u64::MAX - 1);
+
+/// The hidden volume of what was moved from a device that leaves: the block with number n of it has the
+/// content of the block n of the device.
+pub(crate) fn moved_from(device: DeviceNumber) -> VolumeId {
+    VolumeId(MOVED_LAST - u64::from(device.number()))
+}
+
+/// The device from which the blocks of a hidden volume were moved.
+pub(crate) fn device_of_moved(volume: VolumeId) -> Option<DeviceNumber> {
+    let number = MOVED_LAST.checked_sub(volume.0).filter(|&number| number < DEVICES_MAX as u64)?;
+    Some(DeviceNumber::at(number as usize))
+}
+
+/// The hidden volume of what was moved from the first device; those of the others come before it.
+const MOVED_LAST: u64 = u64::MAX - 2;
 
 /// All changes of volumes and devices claim this, so that one follows the other.
 pub(crate) const CHANGES: VolumeId = VolumeId(u64::MAX);

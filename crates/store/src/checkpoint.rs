@@ -91,6 +91,11 @@ impl Checkpointer {
         self.table = table;
     }
 
+    /// The number of the newest durable checkpoint.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Pages of the volume table of the newest checkpoint.
     pub(crate) fn table_pages(&self) -> impl Iterator<Item = Entry> {
         self.table.pages()
@@ -369,6 +374,7 @@ fn settle_map(pool: &mut Pool, writes: &mut Vec<(Address, block::Buffer)>) {
         volume.root.entry = pool.map.settle(&mut pool.space, root, level, &mut settled, writes);
     }
     assert!(pool.map.dirty.is_empty(), "every dirty page belongs to a volume");
+    pool.map.moved.settled(&settled);
 }
 
 /// Joins writes to adjacent blocks.

@@ -23,7 +23,7 @@ pub(crate) struct Directory {
 impl Directory {
     pub(crate) fn insert(&mut self, volume: &Volume) {
         self.mapped_bytes += volume.mapped_bytes;
-        if volume.is_records() {
+        if volume.is_hidden() {
             return;
         }
         self.by_name.insert(volume.spec.name.clone(), volume.spec.id);
@@ -38,10 +38,13 @@ impl Directory {
     }
 
     pub(crate) fn remove(&mut self, volume: &Volume) {
+        self.mapped_bytes -= volume.mapped_bytes;
+        if volume.is_hidden() {
+            return;
+        }
         if self.by_name.get(&volume.spec.name) == Some(&volume.spec.id) {
             self.by_name.remove(&volume.spec.name);
         }
-        self.mapped_bytes -= volume.mapped_bytes;
         if !volume.spec.snapshot {
             self.provisioned_bytes -= volume.spec.size_bytes;
         }

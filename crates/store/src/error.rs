@@ -202,6 +202,45 @@ pub enum ChangeError {
         /// Bytes that must be free besides the reserve.
         needed_bytes: u64,
     },
+    /// The other devices have no room for what is on one that is to leave.
+    #[error(
+        "the other devices have no room for what is on that one and for what is promised: {} more must be free on them. Delete something, unmap, or add a device",
+        format_size(*needed_bytes)
+    )]
+    NoSpaceToLeave {
+        /// Bytes that are missing.
+        needed_bytes: u64,
+    },
+    /// The journal and the superblocks are on the first device.
+    #[error(
+        "the pool's first device cannot leave, since its journal is on it: attach another device to it and detach this one when that is current"
+    )]
+    FirstDevice,
+    /// A device leaves already.
+    #[error("a device of the pool is leaving already: wait for it, or cancel that")]
+    LeavingAlready,
+    /// A device that leaves does not grow.
+    #[error("the device is leaving the pool: cancel that first")]
+    DeviceLeaves,
+    /// A mirror has fewer copies than it should.
+    #[error(
+        "device {device} of the pool lacks a current copy: let its members come back first, or what is moved would have fewer copies than before"
+    )]
+    Degraded {
+        /// Its number, counted from 0.
+        device: u8,
+    },
+    /// Space maps of the device are damaged.
+    #[error(
+        "space maps of the device are damaged, so it is not known what is on it: it cannot leave"
+    )]
+    SpaceMapsDamaged,
+    /// No device leaves.
+    #[error("no device of the pool is leaving")]
+    NothingLeaves,
+    /// Something is on the device yet.
+    #[error("the device is not empty: wait until everything on it has been moved")]
+    NotEmpty,
     /// Devices only grow.
     #[error("a device only grows: choose a larger size")]
     DeviceSize,
@@ -243,8 +282,9 @@ pub enum ChangeError {
     /// The member is not being resilvered.
     #[error("the member is not being resilvered")]
     NotResilvering,
-    /// A device that was to join failed.
-    #[error("the device failed, and did not join the pool: {0}")]
+    /// A device failed before the change was durable: one that was to join, or one of the pool. In the
+    /// latter case the next opening says whether the change was made.
+    #[error("a device failed before the change was done: {0}")]
     Device(DeviceError),
     /// The pool takes no more changes.
     #[error("the pool is read-only after a device failure")]

@@ -14,7 +14,7 @@ use crate::address::{Address, DeviceNumber, Run};
 use crate::limits::HANG_LIMITS;
 use crate::map::Missing;
 use crate::mirror::{
-    Breadth, Expected, Extent, Found, MemberKey, MemberNumber, Mirror, MirrorNumber, Mirrors,
+    At, Breadth, Expected, Extent, Found, MemberKey, MemberNumber, Mirror, MirrorNumber, Mirrors,
     Token, Wish,
 };
 use crate::operation_key::OperationKey;
@@ -86,6 +86,12 @@ pub(crate) enum Waiter {
     Member { operation: OperationKey },
     /// Anything that the scrub compares.
     Scrub { read: u64 },
+    /// Data of a device that leaves, on its way to another one.
+    Evacuation { read: u64 },
+    /// The labels of a device that has left, which are cleared.
+    Farewell { operation: OperationKey },
+    /// A copy of a label that is written again since it was damaged; nobody relies on it yet.
+    HealedLabel,
     /// A page that is written again where a copy of it was bad; nobody relies on it yet.
     Repair,
     /// A read of opening the pool.
@@ -94,6 +100,9 @@ pub(crate) enum Waiter {
     Format,
 }
 
+/// Why an I/O has no device.
+const NOTHING: &str = "nothing refers to a device that has left";
+
 /// Where a logical device lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -101,12 +110,14 @@ enum Place {
     Plain(u8),
     /// It is a mirror: which one.
     Mirror(MirrorNumber),
+    /// No device has this number.
+    Nothing,
 }
 
 /// Consumer of the result of an I/O that was handed out.
 enum Consumer {
-    /// The engine: it was an I/O of a plain device.
-    Engine(Waiter),
+    /// The engine: it was an I/O of a plain device, in this slot.
+    Engine(Waiter, u8),
     /// A mirror: it was an I/O of one of its members.
     Member(MemberKey),
     /// Nobody any more.
@@ -146,23 +157,68 @@ impl IoQueue {
 
     /// The next device is a plain one.
     pub(crate) fn add_plain(&mut self, slot: u8) {
-        self.places.push(Place::Plain(slot));
+        self.put(self.next_device(), Place::Plain(slot));
+    }
+
+    /// The device of a number, that none has, was found there.
+    pub(crate) fn add_found(&mut self, device: DeviceNumber, at: At) {
+        match at {
+            At::Plain(slot) => self.put(device, Place::Plain(slot)),
+            At::Mirror(found) => {
+                let mirror = self.mirrors.add(found);
+                self.put(device, Place::Mirror(mirror));
+                self.collect();
+            }
+        }
+    }
+
+    fn put(&mut self, device: DeviceNumber, place: Place) {
+        let places = self.places.len().max(device.index() + 1);
+        self.places.resize(places, Place::Nothing);
+        self.places[device.index()] = place;
+    }
+
+    /// The number that the next device gets: the first one that none has.
+    pub(crate) fn next_device(&self) -> DeviceNumber {
+        let free = self.places.iter().position(|&place| place == Place::Nothing);
+        DeviceNumber::at(free.unwrap_or(self.places.len()))
+    }
+
+    /// The devices, those that join included.
+    pub(crate) fn devices(&self) -> Vec<DeviceNumber> {
+        let places = self.places.iter().enumerate();
+        let there = places.filter(|(_, place)| **place != Place::Nothing);
+        there.map(|(index, _)| DeviceNumber::at(index)).collect()
     }
 
     /// The next device is a mirror.
     pub(crate) fn add_mirror(&mut self, found: Found) {
-        self.places.push(Place::Mirror(self.mirrors.add(found)));
-        self.collect();
+        self.add_found(self.next_device(), At::Mirror(found));
     }
 
-    /// The device that was added last did not join.
-    pub(crate) fn remove_last(&mut self) {
-        match self.places.pop() {
-            Some(Place::Mirror(_)) => {
-                self.mirrors.remove_last();
-                self.withdraw_disowned();
+    /// A device did not join, or has left.
+    pub(crate) fn remove(&mut self, device: DeviceNumber) {
+        let Some(place) = self.places.get_mut(device.index()) else { return };
+        if let Place::Mirror(gone) = std::mem::replace(place, Place::Nothing) {
+            self.mirrors.remove(gone);
+            for place in &mut self.places {
+                if let Place::Mirror(number) = place {
+                    *number = number.after_removal_of(gone);
+                }
             }
-            Some(Place::Plain(_)) | None => {}
+            self.withdraw_disowned();
+        }
+        while self.places.pop_if(|place| *place == Place::Nothing).is_some() {}
+    }
+
+    /// Whether nothing is under way on a device.
+    pub(crate) fn is_device_idle(&self, device: DeviceNumber) -> bool {
+        match self.place(device) {
+            Place::Plain(slot) => !self.consumers.iter().any(
+                |(_, consumer)| matches!(consumer, Consumer::Engine(_, used) if *used == slot),
+            ),
+            Place::Mirror(mirror) => self.mirrors.is_idle(mirror),
+            Place::Nothing => true,
         }
     }
 
@@ -186,11 +242,6 @@ impl IoQueue {
         self.places.clear();
     }
 
-    /// How many devices there are, one that joins included.
-    pub(crate) fn devices(&self) -> usize {
-        self.places.len()
-    }
-
     fn place(&self, device: DeviceNumber) -> Place {
         let place = self.places.get(device.index()).copied();
         place.unwrap_or(Place::Plain(device.number()))
@@ -200,14 +251,14 @@ impl IoQueue {
     pub(crate) fn plain_slot(&self, device: DeviceNumber) -> Option<u8> {
         match self.place(device) {
             Place::Plain(slot) => Some(slot),
-            Place::Mirror(_) => None,
+            Place::Mirror(_) | Place::Nothing => None,
         }
     }
 
     /// A device that is a mirror.
     pub(crate) fn mirror(&self, device: DeviceNumber) -> Option<&Mirror> {
         match self.place(device) {
-            Place::Plain(_) => None,
+            Place::Plain(_) | Place::Nothing => None,
             Place::Mirror(mirror) => Some(self.mirrors.get(mirror)),
         }
     }
@@ -217,6 +268,7 @@ impl IoQueue {
         match self.place(device) {
             Place::Plain(slot) => vec![slot],
             Place::Mirror(mirror) => self.mirrors.get(mirror).current_slots().collect(),
+            Place::Nothing => Vec::new(),
         }
     }
 
@@ -259,6 +311,7 @@ impl IoQueue {
             Place::Mirror(mirror) => self.mirrored(waiter, |mirrors, token| {
                 mirrors.read(mirror, token, extent(run), expected, breadth);
             }),
+            Place::Nothing => unreachable!("{NOTHING}"),
         }
     }
 
@@ -273,6 +326,7 @@ impl IoQueue {
                 let extent = Extent { first: address.block(), blocks };
                 self.mirrored(waiter, |mirrors, token| mirrors.write(mirror, token, extent, data));
             }
+            Place::Nothing => unreachable!("{NOTHING}"),
         }
     }
 
@@ -298,6 +352,7 @@ impl IoQueue {
             Place::Mirror(mirror) => {
                 self.mirrored(waiter, |mirrors, token| mirrors.flush(mirror, token));
             }
+            Place::Nothing => unreachable!("{NOTHING}"),
         }
     }
 
@@ -310,11 +365,12 @@ impl IoQueue {
             Place::Mirror(mirror) => self.mirrored(waiter, |mirrors, token| {
                 mirrors.reserve(mirror, token, extent(run));
             }),
+            Place::Nothing => unreachable!("{NOTHING}"),
         }
     }
 
     fn submit(&mut self, waiter: Waiter, slot: u8, operation: DeviceOperation) {
-        let id = IoId(self.consumers.insert(Consumer::Engine(waiter)) as u64);
+        let id = IoId(self.consumers.insert(Consumer::Engine(waiter, slot)) as u64);
         self.pending.push_back(Io { id, device: slot, operation });
     }
 
@@ -345,7 +401,7 @@ impl IoQueue {
     ) -> Option<(Waiter, DeviceResult)> {
         self.drained(id);
         match self.consumers.try_remove(id.0 as usize)? {
-            Consumer::Engine(waiter) => Some((waiter, result)),
+            Consumer::Engine(waiter, _) => Some((waiter, result)),
             Consumer::Member(key) => {
                 self.mirrors.completed(key, result);
                 self.collect();
@@ -391,7 +447,7 @@ impl IoQueue {
     pub(crate) fn forget_opening_reads(&mut self, device: DeviceNumber) -> usize {
         let mut forgotten = 0;
         for (_, consumer) in &mut self.consumers {
-            if let Consumer::Engine(Waiter::Opening { wanted }) = consumer
+            if let Consumer::Engine(Waiter::Opening { wanted }, _) = consumer
                 && wanted.run.start.device() == device
             {
                 *consumer = Consumer::Nobody;
@@ -424,7 +480,7 @@ impl IoQueue {
     #[cfg(test)]
     pub(crate) fn waiter(&self, id: IoId) -> &Waiter {
         match &self.consumers[id.0 as usize] {
-            Consumer::Engine(waiter) => waiter,
+            Consumer::Engine(waiter, _) => waiter,
             Consumer::Member(_) | Consumer::Nobody => panic!("an I/O of a member"),
         }
     }

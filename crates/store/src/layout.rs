@@ -80,6 +80,9 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
+    /// The division of a place in the pool's list that no device has any more.
+    pub(crate) const NOTHING: Self = Self { journal_blocks: 0, device_blocks: 0 };
+
     /// The division of a new device; the journal takes 1/64 of it, between 8 and 256 MiB, unless
     /// `journal_bytes` says otherwise.
     pub(crate) fn new(size_bytes: u64, journal_bytes: u64) -> Self {

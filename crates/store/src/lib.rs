@@ -22,6 +22,8 @@ mod directory;
 mod engine;
 mod entry;
 mod error;
+mod evacuation;
+mod farewell;
 mod identify;
 mod incident;
 mod io;
@@ -61,10 +63,11 @@ mod verify;
 mod volume;
 mod volumes;
 
-pub use change::{Change, Done, Outcome, RECORDS, ResilverChange, Tag};
+pub use change::{Change, Done, EvacuationChange, Outcome, RECORDS, ResilverChange, Tag};
 pub use checksum::crc32c;
 pub use difference::{Comparison, Difference};
 pub use error::{ChangeError, CompareError, Failure, OpenError};
+pub use evacuation::EvacuationStatus;
 pub use identify::{
     DeviceIdentity, IDENTITY_BYTES, ListedMember, ListedMembers, identify, listed_members,
 };

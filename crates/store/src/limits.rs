@@ -190,6 +190,26 @@ pub(crate) const RESILVER_UNREADABLE_MAX: u64 = 1024;
 /// Places for members of a mirror, with those that have left and still have I/O under way.
 pub(crate) const MIRROR_PLACES_MAX: usize = 32;
 
+/// Rewritten pages of a device that leaves of which it is remembered what became of them, for their other
+/// parents; the oldest makes room. A page that was forgotten is rewritten for each parent.
+pub(crate) const MOVED_PAGES_MAX: usize = 65_536;
+
+/// Pages of the map that are looked at in one step of moving what is on a device that leaves.
+pub(crate) const EVACUATION_PAGES_PER_STEP: usize = 64;
+
+/// Such steps per turn.
+pub(crate) const EVACUATION_STEPS: usize = 16;
+
+/// Blocks of a device that leaves which lost their last reference, at least, before it is looked where they
+/// were moved; so many more as an eighth of what was moved and others need yet.
+pub(crate) const EVACUATION_VANISHED_MIN: u64 = 256;
+
+/// Blocks that could not be read and are remembered in a pass over the map; with more the pass ends.
+pub(crate) const EVACUATION_BAD_MAX: usize = 4096;
+
+/// How long moving rests after a pass that moved nothing.
+pub(crate) const EVACUATION_REST: Duration = Duration::from_secs(1);
+
 /// Comparisons of snapshots under way or queued. One more is refused.
 pub const COMPARISONS_MAX: usize = 64;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use block::{Buffer, DeviceError, DeviceResult, VolumeId};
 use hashbrown::HashMap;
 
-use crate::address::{Address, Run};
+use crate::address::{Address, DeviceNumber, Run};
 use crate::entry::Page;
 use crate::incident::{Cause, Place};
 use crate::io::Waiter;
@@ -27,6 +27,7 @@ pub(crate) enum PageWaiter {
     Reaper,
     Scrub,
     Comparison,
+    Evacuation,
 }
 
 /// Space maps of a group on their way into memory.
@@ -84,6 +85,12 @@ impl Loader {
     /// Whether a page of the map is on its way.
     pub(crate) fn is_loading(&self, page: Address) -> bool {
         self.pages.contains_key(&page)
+    }
+
+    /// Whether anything of a device is on its way.
+    pub(crate) fn loads_from(&self, device: DeviceNumber) -> bool {
+        self.pages.keys().any(|page| page.device() == device)
+            || self.groups.keys().any(|group| group.device == device)
     }
 
     /// Loads a page of the map, and remembers who waits for it.

@@ -6,17 +6,23 @@
 //! changed only when it is dirty and has one parent; otherwise it is copied first, and with a
 //! shared page every child gains a reference.
 
+mod moving;
+mod occupied;
+
 use std::collections::VecDeque;
 
 use block::{BLOCK, Buffer};
 use hashbrown::{HashMap, HashSet};
 use slab::Slab;
 
+pub(crate) use moving::{Found, Moved, Rewritten, Search, Seen};
+pub(crate) use occupied::Occupied;
+
 use crate::address::{Address, BlockRange, VolumeBlock};
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, Page, blocks_below};
 use crate::released::Released;
-use crate::space::{AllocationGroupId, STUCK, Space};
+use crate::space::{STUCK, Space};
 
 /// Pages that an arriving page makes the clock hand look at, at most.
 const EVICTION_VISITS: usize = 64;
@@ -39,24 +45,6 @@ pub(crate) struct Changed {
     pub(crate) mapped: i64,
     /// Blocks that are known to have been shared, and now are the volume's own or holes.
     pub(crate) unshared: u64,
-}
-
-/// Blocks that hold data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Occupied {
-    /// Those that nobody shares.
-    pub(crate) own: u64,
-    /// The others.
-    pub(crate) shared: u64,
-}
-
-impl std::iter::Sum for Occupied {
-    fn sum<I: Iterator<Item = Self>>(counts: I) -> Self {
-        counts.fold(Self::default(), |sum, more| Self {
-            own: sum.own + more.own,
-            shared: sum.shared + more.shared,
-        })
-    }
 }
 
 /// A leaf, and the way to it.
@@ -101,6 +89,8 @@ pub(crate) struct Map {
     pub(crate) released: Released,
     /// Those of them whose page could not be read. They are tried again later.
     unreadable: Vec<Missing>,
+    /// What became of pages as a device leaves.
+    pub(crate) moved: Moved,
 }
 
 impl DirtyPage {
@@ -129,6 +119,7 @@ impl Map {
             reap: Vec::new(),
             released: Released::default(),
             unreadable: Vec::new(),
+            moved: Moved::default(),
         }
     }
 
@@ -322,38 +313,6 @@ impl Map {
         (entry.kind() == Kind::Data).then_some(entry)
     }
 
-    /// Of the blocks `first .. first + count`, those that hold data. Their pages are in memory. Fails
-    /// with a group whose maps are not, but are needed to tell.
-    pub(crate) fn occupied(
-        &mut self,
-        space: &Space,
-        root: Root,
-        range: BlockRange,
-    ) -> Result<Occupied, AllocationGroupId> {
-        let mut occupied = Occupied::default();
-        for part in range.by_leaf() {
-            let place = part.first.place_in_leaf();
-            let leaf = self.next_leaf(root, part.first).ok().flatten();
-            if let Some(leaf) = leaf.filter(|leaf| leaf.first + place == part.first) {
-                let shared = leaf.path.iter().any(|&(_, entry)| self.is_shared(space, entry));
-                let entries = self.leaf_entries(&leaf).unwrap_or_default();
-                let entries = entries.iter().skip(place as usize).take(part.count as usize);
-                for entry in entries.filter(|entry| entry.kind() == Kind::Data) {
-                    let group = space.group_of(entry.address());
-                    if !shared && !space.is_loaded(group) {
-                        return Err(group);
-                    }
-                    if shared || space.references(entry.address()) != 1 {
-                        occupied.shared += 1
-                    } else {
-                        occupied.own += 1
-                    }
-                }
-            }
-        }
-        Ok(occupied)
-    }
-
     /// Whether a page has several parents.
     pub(crate) fn is_shared(&self, space: &Space, entry: Entry) -> bool {
         match entry.kind() {
@@ -477,8 +436,7 @@ impl Map {
                     page.lose_parent();
                     self.released.keep(entry.mapped);
                 } else {
-                    self.released.queue(entry);
-                    self.reap.push(Missing { entry, level });
+                    self.bury(entry, level);
                 }
             }
             Kind::Data => {
@@ -490,11 +448,17 @@ impl Map {
                     self.released.keep(entry.mapped);
                     drop_block(space, entry);
                 } else {
-                    self.released.queue(entry);
-                    self.reap.push(Missing { entry, level });
+                    self.bury(entry, level);
                 }
             }
         }
+    }
+
+    /// A subtree lost its last parent.
+    fn bury(&mut self, entry: Entry, level: u8) {
+        self.moved.forget(entry);
+        self.released.queue(entry);
+        self.reap.push(Missing { entry, level });
     }
 
     /// Takes one subtree of the reaper apart: its page is freed, its children lose a reference.
@@ -547,12 +511,16 @@ impl Map {
     fn own(&mut self, space: &mut Space, entry: Entry) -> Entry {
         let page = match entry.kind() {
             Kind::Hole => Page::empty(),
-            Kind::Dirty if self.dirty[entry.dirty_id()].references == 1 => return entry,
+            Kind::Dirty if self.dirty[entry.dirty_id()].references == 1 => {
+                self.moved.forget(entry);
+                return entry;
+            }
             Kind::Dirty => {
                 self.dirty[entry.dirty_id()].lose_parent();
                 self.copy_for_second_parent(space, entry)
             }
             _ if space.references(entry.address()) == 1 => {
+                self.moved.forget(entry);
                 drop_block(space, entry);
                 self.clean.remove(&entry.address()).expect("the path is in memory").page
             }

@@ -149,12 +149,26 @@ impl Mirrors {
         number
     }
 
-    /// Forgets the mirror that was taken up last. What its members are still doing is of nobody: a
+    /// Forgets a mirror; those behind it move up. What its members are still doing is of nobody: a
     /// mirror that is taken up in its place has nothing to do with it.
-    pub(crate) fn remove_last(&mut self) {
-        let Some(gone) = self.mirrors.pop() else { return };
-        self.port.disown(gone.number);
+    pub(crate) fn remove(&mut self, number: MirrorNumber) {
+        let gone = self.mirrors.remove(number.index());
+        self.port.disown(number);
+        for mirror in &mut self.mirrors {
+            mirror.number = mirror.number.after_removal_of(number);
+        }
+        for (_, io) in self.port.ios.iter_mut() {
+            io.mirror = io.mirror.after_removal_of(number);
+        }
         self.port.memberships.retain(|membership| membership.mirror != gone.uuid());
+    }
+
+    /// Whether nobody waits for anything of a mirror.
+    pub(crate) fn is_idle(&self, mirror: MirrorNumber) -> bool {
+        let Mirror { fans, reads, heals, .. } = &self.mirrors[mirror];
+        let is_of_it = |io: &MemberIo| io.mirror == mirror && io.purpose != Purpose::Orphan;
+        let mut ios = self.port.ios.iter();
+        fans.is_empty() && reads.is_empty() && heals.is_empty() && !ios.any(|(_, io)| is_of_it(io))
     }
 
     /// Whether an I/O of a member is of a mirror that was forgotten.

@@ -253,6 +253,9 @@ impl Opening {
             | Waiter::Member { .. }
             | Waiter::Features { .. }
             | Waiter::Scrub { .. }
+            | Waiter::Evacuation { .. }
+            | Waiter::Farewell { .. }
+            | Waiter::HealedLabel
             | Waiter::Repair => {}
         }
         Opened::NotYet
@@ -404,9 +407,9 @@ impl Opening {
 
     fn adopt(&mut self, superblock: &Superblock) {
         self.engine.pool.members.pool_uuid = superblock.pool_uuid;
-        let (labels, devices) = (&self.state, superblock.devices.len());
+        let (labels, devices) = (&self.state, &superblock.devices[..]);
         self.engine.pool.members.labelled = labels.labelled(devices);
-        self.engine.pool.members.damaged_label = labels.damaged_label(devices);
+        self.engine.pool.members.unsound_labels = labels.unsound_labels(devices);
         self.engine.checkpointer.adopt_generation(superblock.generation);
         let layouts: Vec<_> = superblock.devices.iter().map(|device| device.layout).collect();
         self.engine.pool.space = Space::new(&layouts, self.engine.pool.options.groups());

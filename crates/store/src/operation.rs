@@ -6,8 +6,10 @@ mod block_read;
 mod changes;
 mod commit;
 mod compose;
+mod departure;
 mod label_upgrade;
 mod membership;
+mod moving;
 mod reading;
 mod run;
 mod sampling;
@@ -18,7 +20,7 @@ use block::{BLOCK, DeviceError, Request, RequestStatistics, VolumeId};
 use bytes::Bytes;
 use smallvec::SmallVec;
 
-use crate::address::{BlockRange, Run, VolumeBlock};
+use crate::address::{BlockRange, DeviceNumber, Run, VolumeBlock};
 use crate::budget::Estimate;
 use crate::change::{Change, Tag};
 use crate::commit::CommitClass;
@@ -33,6 +35,16 @@ use label_upgrade::LabelUpgrade;
 pub(crate) enum Work {
     Request(Request),
     Change(Change),
+}
+
+impl Work {
+    /// Bytes of a WRITE; 0 of anything else.
+    fn written_bytes(&self) -> u64 {
+        match self {
+            Self::Request(Request::Write { range, .. }) => range.length,
+            Self::Request(_) | Self::Change(_) => 0,
+        }
+    }
 }
 
 /// How far an operation has come.
@@ -130,6 +142,14 @@ impl Operation {
     pub(crate) fn is_change(&self, kind: &Change) -> bool {
         let same = |change| std::mem::discriminant(change) == std::mem::discriminant(kind);
         matches!(&self.work, Work::Change(change) if same(change))
+    }
+
+    /// The device that is no part of the pool any more when the operation has ended.
+    pub(crate) fn leaving_device(&self) -> Option<DeviceNumber> {
+        match self.work {
+            Work::Change(Change::RemoveDevice { device }) => Some(DeviceNumber::new(device.into())),
+            _ => None,
+        }
     }
 
     /// Which commit it goes with.

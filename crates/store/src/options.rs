@@ -43,6 +43,9 @@ pub struct Options {
     pub sampling: bool,
     /// Bytes per second that a resilver copies at most. Hosts have their share however high it is.
     pub resilver_rate: u64,
+    /// Bytes per second that are moved at most from a device that leaves. Hosts have their share however
+    /// high it is.
+    pub evacuation_rate: u64,
     /// How long a member of a mirror may take for one I/O before the mirror goes on without it; from
     /// 1 s to 60 s. The last current member has no limit.
     pub hang_limit: Duration,
@@ -59,6 +62,7 @@ impl Default for Options {
             checkpoint_interval: CHECKPOINT_INTERVAL,
             sampling: false,
             resilver_rate: u64::MAX,
+            evacuation_rate: u64::MAX,
             hang_limit: HANG_LIMIT,
         }
     }

@@ -15,7 +15,7 @@ use crate::mirror::{At, Found, Healed, List, MirrorStatus};
 use crate::options::{DeviceSpec, MemberSpec, Options};
 use crate::space::{AllocationGroupId, Space};
 use crate::status::Statistics;
-use crate::superblock::Features;
+use crate::superblock::{FORMAT_VERSION, Features, Label};
 use crate::volume::Volume;
 use crate::volumes::Volumes;
 
@@ -32,25 +32,44 @@ pub(crate) struct Pool {
     pub(crate) io: IoQueue,
     pub(crate) incidents: Incidents,
     pub(crate) statistics: Statistics,
+    /// How often parts of the map came to be shared since the pool was opened.
+    pub(crate) shared_since: u64,
 }
+
+/// In place of a device's name: no device has that number.
+pub(crate) const NO_DEVICE: [u8; 16] = [0; 16];
 
 /// Names of the pool and of its devices.
 #[derive(Default)]
 pub(crate) struct Members {
     pub(crate) pool_uuid: [u8; 16],
+    /// The devices by their numbers; [`NO_DEVICE`] where there is none.
     pub(crate) device_uuids: Vec<[u8; 16]>,
     /// Features of the pool, by its first device's label.
     pub(crate) features: Features,
     /// Those that all intact copies of the labels of all devices have.
     pub(crate) labelled: Features,
-    /// Which copy of a label was damaged on some device when the pool was opened. The next change that
-    /// needs a feature writes it again, before the intact copy; on mirrors a scrub does so, too.
-    pub(crate) damaged_label: Option<usize>,
+    /// Copies of labels that were damaged when the pool was opened, or said still that a mirror was a
+    /// plain device. They are written again when it serves. A change that needs a feature writes the first
+    /// one's copy before the intact one all the same, since nobody waits for that.
+    pub(crate) unsound_labels: Vec<(DeviceNumber, usize)>,
     /// Groups that are backed when the change under way of the devices is made.
     pub(crate) set_aside: Vec<AllocationGroupId>,
 }
 
 impl Pool {
+    /// What the label of a device is to say.
+    pub(crate) fn label(&self, device: DeviceNumber) -> Label {
+        Label {
+            pool_uuid: self.members.pool_uuid,
+            device_uuid: self.members.device_uuids[device.index()],
+            features: self.members.features,
+            version: FORMAT_VERSION,
+            index: device.number().into(),
+            is_mirror: self.io.mirror(device).is_some(),
+        }
+    }
+
     /// A pool without devices.
     pub(crate) fn new(options: Options, pool_uuid: [u8; 16]) -> Self {
         Self {
@@ -63,6 +82,7 @@ impl Pool {
             io: IoQueue::new(options.hang_limit, options.resilver_rate),
             incidents: Incidents::default(),
             statistics: Statistics::default(),
+            shared_since: 0,
             options,
         }
     }
@@ -91,7 +111,7 @@ impl Pool {
 
     /// The I/O queue learns where a new device lies.
     pub(crate) fn add_new_device(&mut self, device: &DeviceSpec) {
-        let number = DeviceNumber::at(self.io.devices());
+        let number = self.io.next_device();
         if device.members.is_empty() {
             return self.io.add_plain(device.slot);
         }
@@ -101,23 +121,23 @@ impl Pool {
         self.io.with_mirrors(|mirrors| mirrors.tell(device.uuid));
     }
 
-    /// The I/O queue learns where the next device was found.
-    pub(crate) fn add_found_device(&mut self, at: At) {
-        match at {
-            At::Plain(slot) => self.io.add_plain(slot),
-            At::Mirror(found) => {
-                let uuid = found.list.mirror_uuid;
-                self.io.add_mirror(found);
-                self.io.with_mirrors(|mirrors| mirrors.tell(uuid));
-            }
+    /// The I/O queue learns where a device was found.
+    pub(crate) fn add_found_device(&mut self, device: DeviceNumber, at: At) {
+        let mirror = match &at {
+            At::Plain(_) => None,
+            At::Mirror(found) => Some(found.list.mirror_uuid),
+        };
+        self.io.add_found(device, at);
+        if let Some(uuid) = mirror {
+            self.io.with_mirrors(|mirrors| mirrors.tell(uuid));
         }
     }
 
     /// The logical devices and their members.
     pub(crate) fn mirrors(&self) -> impl Iterator<Item = MirrorStatus> {
-        let devices = self.space.devices().zip(self.space.layouts());
-        devices.zip(&self.members.device_uuids).map(|((device, layout), &uuid)| {
-            let size_bytes = layout.device_blocks * BLOCK;
+        self.space.devices().map(|device| {
+            let uuid = self.members.device_uuids[device.index()];
+            let size_bytes = self.space.layout(device).device_blocks * BLOCK;
             match self.io.mirror(device) {
                 Some(mirror) => mirror.status(size_bytes),
                 None => {

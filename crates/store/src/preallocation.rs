@@ -61,6 +61,11 @@ impl Preallocation {
         self.under_way.is_empty()
     }
 
+    /// Whether space is being set aside on a device.
+    pub(crate) fn concerns(&self, device: DeviceNumber) -> bool {
+        self.under_way.keys().any(|group| group.device == device)
+    }
+
     /// Sets a group's space aside on its device; `operation` goes on then, or when that is refused.
     /// `false` if there is nothing to wait for.
     pub(crate) fn begin(
@@ -136,7 +141,8 @@ impl Preallocation {
 impl Pool {
     /// Asks for the space of what lies before the groups; returns how many requests that takes.
     pub(crate) fn set_heads_aside(&mut self) -> usize {
-        let heads: Vec<Run> = self.space.devices().zip(self.space.layouts()).map(head_of).collect();
+        let with_layout = |device| (device, self.space.layout(device));
+        let heads: Vec<Run> = self.space.devices().map(with_layout).map(head_of).collect();
         heads.iter().for_each(|&head| self.io.reserve(Waiter::Format, head));
         heads.len()
     }
@@ -153,7 +159,7 @@ impl Pool {
     /// What must be set aside on a device so that the pool's reserve is backed when it has joined,
     /// or has become as `layout` says.
     pub(crate) fn to_set_aside(&self, device: DeviceNumber, layout: Layout) -> SetAside {
-        let old = (device < self.space.next_device()).then(|| self.space.layout(device));
+        let old = self.space.is_there(device).then(|| self.space.layout(device));
         let first = old.map_or(0, |old| old.groups());
         let name = |group: usize| AllocationGroupId { device, group: group as u32 };
         let mut set_aside = SetAside { runs: Vec::new(), groups: Vec::new() };

@@ -21,6 +21,11 @@ impl RateLimiter {
         Self { rate, saved_nanoseconds: SAVED_MAX }
     }
 
+    /// Pieces of work per second.
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate
+    }
+
     /// Adds elapsed time to the bucket.
     pub(crate) fn pass(&mut self, time: Duration) {
         let nanoseconds = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);

@@ -18,7 +18,9 @@ use smallvec::SmallVec;
 use counting::Counts;
 pub(crate) use heads::{Heads, labels};
 
-use crate::address::{Address, BlockRange, Run, VolumeBlock};
+use crate::address::{Address, BlockRange, DeviceNumber, Run, VolumeBlock};
+use crate::change::device_of_moved;
+use crate::checkpoint::Checkpointer;
 use crate::checksum::crc32c;
 use crate::entry::{Entry, FANOUT, Kind, blocks_below};
 use crate::incident::{Cause, Incident, Place};
@@ -245,6 +247,20 @@ impl Scrubber {
         self.current.as_ref()?.volume()
     }
 
+    /// Whether it reads a device.
+    pub(crate) fn reads_from(&self, device: DeviceNumber) -> bool {
+        let scrubs = [&self.current, &self.held].into_iter().flatten();
+        let mut reads = scrubs.flat_map(|scrub| scrub.reads.values());
+        reads.any(|read| read.run.start.device() == device)
+    }
+
+    /// A device has left: nothing of it is compared any more.
+    pub(crate) fn forget_device(&mut self, device: DeviceNumber) {
+        for scrub in [&mut self.current, &mut self.held].into_iter().flatten() {
+            scrub.heads.forget(device);
+        }
+    }
+
     /// Gives up the one under way without a word.
     pub(crate) fn abandon(&mut self) {
         (self.current, self.held) = (None, None);
@@ -282,6 +298,7 @@ impl Scrubber {
         &mut self,
         pool: &mut Pool,
         loader: &mut Loader,
+        checkpointer: &Checkpointer,
     ) -> Option<AllocationGroupId> {
         self.begin_count_if_due(pool);
         for _ in 0..STEPS {
@@ -291,7 +308,7 @@ impl Scrubber {
                 self.current = Some(scrub);
                 return None;
             }
-            let over = self.step(pool, loader, &mut scrub);
+            let over = self.step(pool, loader, checkpointer, &mut scrub);
             let wanted = scrub.waits_for;
             if over {
                 self.end_pass(pool, *scrub)
@@ -306,8 +323,14 @@ impl Scrubber {
     }
 
     /// One step: a leaf, or the next volume; true if there is none.
-    fn step(&mut self, pool: &mut Pool, loader: &mut Loader, scrub: &mut Scrub) -> bool {
-        if let Some(blocks) = scrub.heads.next(pool) {
+    fn step(
+        &mut self,
+        pool: &mut Pool,
+        loader: &mut Loader,
+        checkpointer: &Checkpointer,
+        scrub: &mut Scrub,
+    ) -> bool {
+        if let Some(blocks) = scrub.heads.next(pool, checkpointer) {
             for (block, crc) in blocks {
                 self.read(pool, scrub, block, SmallVec::from_slice(&[crc]), What::Head);
             }
@@ -448,7 +471,7 @@ impl Scrubber {
                 .collect();
             if bad.is_empty() {
                 // As it should be.
-            } else if read.retried {
+            } else if read.retried || matches!(read.what, What::Head) {
                 self.found_bad(pool, &mut scrub, &read, &bad);
             } else {
                 read.retried = true;
@@ -580,7 +603,9 @@ fn report_bad(pool: &mut Pool, status: &ScrubStatus) {
 
 /// Reports the places of a leaf that refer to bad blocks.
 fn locate_bad(scrub: &mut Scrub, first: VolumeBlock, entries: &[Entry]) {
-    let Some(&volume) = scrub.volumes.front() else { return };
+    // Of a block that was moved the volumes are reported that refer to it.
+    let volume = scrub.volumes.front().filter(|&&id| device_of_moved(id).is_none());
+    let Some(&volume) = volume else { return };
     for (block, entry) in first.onwards().zip(entries) {
         if entry.kind() == Kind::Data && scrub.bad.contains(&entry.address()) {
             scrub.report(volume, BlockRange::of(block).bytes());

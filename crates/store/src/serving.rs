@@ -10,6 +10,8 @@ use crate::checkpoint::Progress;
 use crate::comparison::Comparer;
 use crate::engine::Engine;
 use crate::error::ChangeError;
+use crate::evacuation::Evacuator;
+use crate::farewell::Farewell;
 use crate::io::Waiter;
 use crate::limits::REQUESTS_MAX;
 use crate::loading::{ArrivedGroup, ArrivedPage, PageWaiter};
@@ -43,10 +45,14 @@ pub(crate) struct Serving {
     pub(crate) readers: SequentialDetector,
     pub(crate) scrubber: Scrubber,
     pub(crate) comparer: Comparer,
+    pub(crate) evacuator: Evacuator,
+    /// A device that has left, on which I/O may be under way yet.
+    pub(crate) farewell: Option<Farewell>,
     reaper: Reaper,
     access: Access,
     closing: bool,
-    /// Changes of members that wait for a membership list.
+    /// Changes that are looked at again in the next turn: of members that wait for a membership list, and of
+    /// a device on which something is under way.
     pub(crate) awaiting_lists: Vec<OperationKey>,
     /// Resilvers have something to do that waits for nothing.
     pub(crate) resilver_has_more: bool,
@@ -57,6 +63,7 @@ impl Serving {
     pub(crate) fn new(engine: Engine) -> Self {
         let (reap_rate, scrub_rate) =
             (engine.pool.options.reap_rate, engine.pool.options.scrub_rate);
+        let evacuation_rate = engine.pool.options.evacuation_rate;
         Self {
             engine,
             requests: Requests::default(),
@@ -64,6 +71,8 @@ impl Serving {
             readers: SequentialDetector::default(),
             scrubber: Scrubber::new(scrub_rate),
             comparer: Comparer::default(),
+            evacuator: Evacuator::new(evacuation_rate),
+            farewell: None,
             reaper: Reaper::new(reap_rate),
             access: Access::ReadWrite,
             closing: false,
@@ -186,7 +195,10 @@ impl Serving {
             Waiter::Checkpoint => self.checkpoint_io_done(result.map(drop)),
             Waiter::Member { operation } => self.member_io_ended(operation, result),
             Waiter::Scrub { read } => self.scrubber.took(&mut self.engine.pool, read, result),
+            Waiter::HealedLabel => {}
             Waiter::Repair => self.scrubber.repaired(),
+            Waiter::Evacuation { read } => self.leaving_read(read, result),
+            Waiter::Farewell { operation } => self.farewell_ended(operation),
             // Nothing of opening the pool is left.
             Waiter::Opening { .. } | Waiter::Format => {}
         }
@@ -196,6 +208,7 @@ impl Serving {
     pub(crate) fn tick(&mut self, passed: Duration, is_checkpoint_time: bool) {
         self.reaper.pass(passed);
         self.scrubber.pass(passed);
+        self.evacuator.pass(passed);
         if self.requests.count_until.is_some_and(|until| self.engine.pool.now >= until) {
             self.requests.wake_stalled();
         }
@@ -217,6 +230,8 @@ impl Serving {
             self.advance_reaper();
             self.advance_scrub();
             self.advance_resilvers();
+            self.advance_evacuation();
+            self.advance_farewell();
         }
         self.start_checkpoint_if_due();
         self.run_ready();
@@ -293,8 +308,8 @@ impl Serving {
     }
 
     fn advance_scrub(&mut self) {
-        let Engine { pool, loader, .. } = &mut self.engine;
-        if let Some(group) = self.scrubber.advance(pool, loader) {
+        let Engine { pool, loader, checkpointer, .. } = &mut self.engine;
+        if let Some(group) = self.scrubber.advance(pool, loader, checkpointer) {
             self.load_group(group, None, false);
         }
         if self.scrubber.take_counted() {
@@ -321,10 +336,12 @@ impl Serving {
 
     fn page_read(&mut self, missing: Missing, attempt: u8, result: DeviceResult) {
         let (requests, scrubber, comparer) = (&self.requests, &self.scrubber, &self.comparer);
+        let evacuator = &self.evacuator;
         let volume_of = |waiter| match waiter {
             PageWaiter::Operation(key) => requests.volume_of(key),
             PageWaiter::Scrub => scrubber.volume(),
             PageWaiter::Comparison => comparer.volume(),
+            PageWaiter::Evacuation => evacuator.volume(),
             PageWaiter::Applier | PageWaiter::Reaper => None,
         };
         let Engine { loader, pool, .. } = &mut self.engine;
@@ -350,6 +367,7 @@ impl Serving {
                 PageWaiter::Reaper => self.reaper.took_page(),
                 PageWaiter::Scrub => self.scrubber.took_page(missing, found),
                 PageWaiter::Comparison => self.compared_page_arrived(missing, found),
+                PageWaiter::Evacuation => self.evacuator.took_page(missing, found),
             }
         }
     }
@@ -435,6 +453,9 @@ impl Serving {
 
     fn checkpoint_reached(&mut self, key: OperationKey) {
         let Some(operation) = self.requests.table.get_mut(key) else { return };
+        if let Some(device) = operation.leaving_device() {
+            return self.begin_farewell(key, device);
+        }
         if operation.is_change(&Change::Close) {
             self.access = Access::None;
         }

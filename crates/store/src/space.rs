@@ -13,6 +13,7 @@
 mod codec;
 mod group;
 mod in_use;
+mod leaving;
 mod loading;
 mod placement;
 
@@ -74,14 +75,25 @@ struct DeviceSpace {
     groups: Vec<AllocationGroup>,
     /// The checksums and slots of descriptor and first-level pages.
     upper: codec::Upper,
+    /// It leaves the pool.
+    leaving: bool,
+    /// Blocks that data or pages of the map can be in.
+    capacity: u64,
+    /// Those of them that the map refers to.
+    used: u64,
     placement: Placement,
 }
 
 /// The space of a pool.
 pub(crate) struct Space {
     devices: Vec<DeviceSpace>,
-    /// Blocks that can hold data or map pages.
+    /// Blocks that can hold data or map pages, also those of a device that leaves.
     total: u64,
+    /// Blocks of a device that leaves which nothing needs any more: they are no part of the pool.
+    vacated: u64,
+    /// Blocks of a device that leaves which lost their last reference, and of which it was not looked since
+    /// whether something says where they were moved.
+    vanished: u64,
     /// Blocks that are not busy, in all groups that can be used.
     free: u64,
     /// Those of them that have space on their devices, whatever else happens there.
@@ -119,8 +131,10 @@ impl DeviceSpace {
     fn new(layout: Layout) -> Self {
         let groups =
             (0..layout.groups()).map(|group| AllocationGroup::new(layout.group_capacity(group)));
-        let (groups, upper) = (groups.collect(), codec::Upper::new(&layout));
-        Self { layout, groups, upper, placement: Placement::new() }
+        let (groups, upper) = (groups.collect::<Vec<_>>(), codec::Upper::new(&layout));
+        let capacity = groups.iter().map(|group| u64::from(group.capacity)).sum();
+        let placement = Placement::new();
+        Self { layout, groups, upper, leaving: false, capacity, used: 0, placement }
     }
 }
 
@@ -130,6 +144,8 @@ impl Space {
         let mut space = Self {
             devices: Vec::new(),
             total: 0,
+            vacated: 0,
+            vanished: 0,
             free: 0,
             backed_free: 0,
             used: 0,
@@ -149,17 +165,32 @@ impl Space {
             probes: true,
             touched: BTreeSet::new(),
         };
-        layouts.iter().for_each(|&layout| space.add_device(layout));
+        for (index, &layout) in layouts.iter().enumerate() {
+            space.put_device(DeviceNumber::at(index), layout);
+        }
         space
     }
 
     /// Adds the space of a new device.
     pub(crate) fn add_device(&mut self, layout: Layout) {
+        self.put_device(self.next_device(), layout);
+    }
+
+    fn put_device(&mut self, number: DeviceNumber, layout: Layout) {
         let device = DeviceSpace::new(layout);
         let blocks: u64 = device.groups.iter().map(|group| u64::from(group.free)).sum();
         self.total += blocks;
         self.free += blocks;
-        self.devices.push(device);
+        match number.index() {
+            end if end == self.devices.len() => self.devices.push(device),
+            place => self.devices[place] = device,
+        }
+    }
+
+    /// Whether a device has this number.
+    pub(crate) fn is_there(&self, device: DeviceNumber) -> bool {
+        let space = self.devices.get(device.index());
+        space.is_some_and(|space| space.layout != Layout::NOTHING)
     }
 
     /// The division of a device.
@@ -172,24 +203,26 @@ impl Space {
         self.layout(id.device).group_blocks(id.group as usize)
     }
 
-    /// The divisions of all devices.
+    /// The divisions of all devices, and of places that none has, in the order of their numbers.
     pub(crate) fn layouts(&self) -> impl Iterator<Item = Layout> {
         self.devices.iter().map(|device| device.layout)
     }
 
-    /// How many devices there are: the number that the next one gets.
+    /// The number that the next device gets: the first one that none has.
     pub(crate) fn next_device(&self) -> DeviceNumber {
-        DeviceNumber::at(self.devices.len())
+        let free = self.devices.iter().position(|device| device.layout == Layout::NOTHING);
+        DeviceNumber::at(free.unwrap_or(self.devices.len()))
     }
 
     /// All devices.
     pub(crate) fn devices(&self) -> impl ExactSizeIterator<Item = DeviceNumber> + use<> {
-        (0..self.devices.len()).map(DeviceNumber::at)
+        let all = (0..self.devices.len()).map(DeviceNumber::at);
+        all.filter(|&device| self.is_there(device)).collect::<Vec<_>>().into_iter()
     }
 
-    /// Blocks that can hold data or map pages.
+    /// Blocks that can hold data or map pages. Of a device that leaves those that something is in.
     pub(crate) fn total(&self) -> u64 {
-        self.total
+        self.total - self.vacated
     }
 
     /// Blocks that may be handed out.
@@ -243,17 +276,23 @@ impl Space {
             let backed = if group.backed { group.available() } else { 0 };
             group.capacity += more;
             group.free += more;
+            let leaves = group.leaving;
             if more > 0 {
                 group.backed = false;
                 self.backed_free -= u64::from(backed);
             }
+            device.capacity += u64::from(more);
             self.total += u64::from(more);
             self.free += u64::from(if group.available() > 0 { more } else { 0 });
+            self.vacated += u64::from(if leaves { more } else { 0 });
         }
         for index in device.groups.len()..layout.groups() {
-            let group = AllocationGroup::new(layout.group_capacity(index));
+            let mut group = AllocationGroup::new(layout.group_capacity(index));
+            group.leaving = device.leaving;
+            device.capacity += u64::from(group.capacity);
             self.total += u64::from(group.free);
-            self.free += u64::from(group.free);
+            self.free += u64::from(group.available());
+            self.vacated += u64::from(if group.leaving { group.free } else { 0 });
             device.groups.push(group);
         }
         device.upper.extend(&layout);
@@ -273,6 +312,9 @@ impl Space {
         for pinned in [false, true] {
             for step in 0..self.devices.len() {
                 let device = (self.next_device + step) % self.devices.len();
+                if self.devices[device].groups.is_empty() {
+                    continue;
+                }
                 match self.allocate_on(DeviceNumber::at(device), blocks, (length, pinned)) {
                     Allocation::Full => {}
                     // The next attempt must find the group that was loaded for it.
@@ -365,7 +407,7 @@ impl Space {
     /// Whether the space of a group is not set aside, and was not refused of late.
     pub(crate) fn can_be_backed(&self, id: AllocationGroupId) -> bool {
         let group = self.group(id);
-        !group.backed && !group.unavailable && !group.fenced
+        !group.backed && !group.unavailable && !group.fenced && !group.leaving
     }
 
     /// The first group whose space should be set aside so that `wanted` blocks have some; `None` if
@@ -454,10 +496,12 @@ impl Space {
         assert!(get(&body.busy, place) && !get(&body.used, place), "only idle blocks are released");
         clear(&mut body.busy, place);
         group.free += 1;
+        let leaves = group.leaving;
         let back = u64::from(group.available() > 0);
         let backed = group.backed;
         self.free += back;
         self.backed_free += if backed { back } else { 0 };
+        self.vacated += u64::from(leaves);
         self.list_if_roomy(id);
     }
 
@@ -500,12 +544,9 @@ impl Space {
         let was_busy = get(&body.busy, place);
         set(&mut body.busy, place);
         if !was_busy {
-            group.free -= 1;
-            group.fresh = false;
-            let backed = u64::from(group.backed);
-            self.free -= 1;
-            self.backed_free -= backed;
+            self.take_named(id);
         }
+        self.devices[id.device.index()].used += 1;
         self.used += 1;
     }
 
@@ -577,6 +618,9 @@ impl Space {
             return None;
         }
         group.used -= 1;
+        let device = &mut self.devices[id.device.index()];
+        device.used -= 1;
+        self.vanished += u64::from(device.leaving);
         self.used -= 1;
         Some(block)
     }

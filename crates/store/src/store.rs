@@ -8,6 +8,7 @@ use crate::change::{Change, Done, Outcome, RECORDS, Tag};
 use crate::difference::Comparison;
 use crate::engine::Engine;
 use crate::error::{ChangeError, CompareError, Failure};
+use crate::evacuation::EvacuationStatus;
 use crate::incident::Incident;
 use crate::io::{Io, IoId, Waiter};
 use crate::journal_loss::JournalLoss;
@@ -18,7 +19,6 @@ use crate::pool::Pool;
 use crate::reclaim::Reclaim;
 use crate::scrub::ScrubStatus;
 use crate::serving::Serving;
-use crate::space::Space;
 use crate::status::{Health, Releasing, Space as SpaceStatus, Statistics};
 use crate::volume::Volume;
 
@@ -97,8 +97,9 @@ impl Store {
             Opened::Serves { read_only } => {
                 let mut serving = Box::new(Serving::new(engine));
                 serving.engine.answer(tag, Ok(Outcome::Changed));
-                if let Some(reason) = read_only {
-                    serving.fail(reason);
+                match read_only {
+                    Some(reason) => serving.fail(reason),
+                    None => serving.heal_labels(),
                 }
                 State::Serving(serving)
             }
@@ -146,6 +147,14 @@ impl Store {
             }
         }
         self.close_if_over();
+    }
+
+    /// How the moving of what is on a device that leaves is doing; `None` if none leaves.
+    pub fn evacuation(&self) -> Option<EvacuationStatus> {
+        match &self.state {
+            State::Serving(serving) => serving.evacuator.status(&serving.engine.pool),
+            State::Opening(_) | State::Closed(_) => None,
+        }
     }
 
     /// Asks what differs between two snapshots; answered with [`Outcome::Difference`].
@@ -255,7 +264,10 @@ impl Store {
         let applies = engine.log.applier.is_cut_short() && !engine.loader.applier_waits();
         let in_background = match &self.state {
             State::Serving(serving) => {
-                serving.resilver_has_more || serving.count_has_more() || serving.comparer.has_more()
+                serving.resilver_has_more
+                    || serving.count_has_more()
+                    || serving.comparer.has_more()
+                    || serving.evacuator.has_more
             }
             State::Opening(_) | State::Closed(_) => false,
         };
@@ -300,7 +312,8 @@ impl Store {
         self.pool().io.mirrors().slot_is_idle(slot)
     }
 
-    /// The logical devices and their members, in the order in which the devices joined.
+    /// The logical devices and their members by the devices' numbers; those of devices that have left
+    /// are not among them.
     pub fn mirrors(&self) -> impl Iterator<Item = MirrorStatus> {
         self.pool().mirrors()
     }
@@ -365,14 +378,12 @@ impl Store {
         self.pool().volumes.get(RECORDS)
     }
 
-    /// Sizes of the devices, bytes, in the order in which they joined.
+    /// The devices by their numbers, which [`Self::mirrors`] tells, without those that have left.
     pub fn devices(&self) -> impl Iterator<Item = DeviceSpec> {
-        let sizes = self.pool().space.layouts().map(|layout| Space::bytes(layout.device_blocks));
-        let uuids = self.pool().members.device_uuids.iter().copied();
-        uuids
-            .zip(sizes)
-            .zip(self.mirrors())
-            .map(|((uuid, size_bytes), status)| DeviceSpec { size_bytes, ..status.spec(uuid) })
+        self.mirrors().map(|status| {
+            let (uuid, size_bytes) = (status.uuid, status.size_bytes);
+            DeviceSpec { size_bytes, ..status.spec(uuid) }
+        })
     }
 
     /// Counters since the pool was opened.
@@ -451,10 +462,21 @@ impl Store {
         }
     }
 
-    /// Changes how many bytes per second resilvers copy at most, also for those under way.
+    /// Changes how many bytes per second resilvers copy at most, also for those under way; and what is
+    /// moved from a device that leaves.
     pub fn set_resilver_rate(&mut self, rate: u64) {
         self.engine_mut().pool.options.resilver_rate = rate;
         self.engine_mut().pool.io.with_mirrors(|mirrors| mirrors.set_resilver_rate(rate));
+        if let State::Serving(serving) = &mut self.state {
+            serving.evacuator.set_rate(rate);
+        }
+    }
+
+    /// Changes how many bytes per second are moved at most from a device that leaves.
+    pub fn set_evacuation_rate(&mut self, rate: u64) {
+        if let State::Serving(serving) = &mut self.state {
+            serving.evacuator.set_rate(rate);
+        }
     }
 
     /// Ends a scrub that is under way.

@@ -54,12 +54,16 @@ pub(crate) const FEATURE_MIRROR: u64 = 1;
 pub(crate) const FEATURES_KNOWN: Features = Features {
     compatible: 0,
     read_only_compatible: 0,
-    incompatible: FEATURE_MIRROR | INCOMPATIBLE_RECORDS,
+    incompatible: FEATURE_MIRROR | INCOMPATIBLE_RECORDS | FEATURE_DEPARTURE,
 };
 
 /// Incompatible feature: the volume table has a volume of the array's records, of a kind that
 /// earlier programs do not know.
 pub(crate) const INCOMPATIBLE_RECORDS: u64 = 1 << 1;
+
+/// Incompatible feature: the volume table may have a volume of what was moved from a device that
+/// leaves, and the superblock's list of devices may have places that no device has.
+pub(crate) const FEATURE_DEPARTURE: u64 = 1 << 2;
 
 impl Features {
     /// Nothing but some incompatible ones.
@@ -109,7 +113,7 @@ pub(crate) struct Superblock {
     pub(crate) epoch: u64,
     /// Rises with every checkpoint.
     pub(crate) generation: u64,
-    /// The devices, in order.
+    /// The devices by their numbers, and places that none has.
     pub(crate) devices: Vec<Device>,
     /// Where the journal goes on after this checkpoint: ring position, sequence number, and
     /// checksum of the unit before.
@@ -127,6 +131,11 @@ pub(crate) struct Superblock {
 pub(crate) struct Device {
     pub(crate) uuid: [u8; 16],
     pub(crate) layout: Layout,
+}
+
+impl Device {
+    /// No device has this number: one that had it has left.
+    pub(crate) const NOTHING: Self = Self { uuid: [0; 16], layout: Layout::NOTHING };
 }
 
 impl Label {
@@ -252,7 +261,9 @@ fn parse_devices(bytes: &[u8], count: u64, journal_blocks: u64) -> Option<Vec<De
         let journal_blocks = if index == 0 { journal_blocks } else { 0 };
         let layout = Layout { device_blocks: u64_at(bytes, 16), journal_blocks };
         let uuid = bytes[..16].try_into().expect("16 bytes");
-        layout.is_sound(index == 0).then_some(Device { uuid, layout })
+        let device = Device { uuid, layout };
+        let is_nothing = index > 0 && device == Device::NOTHING;
+        (is_nothing || layout.is_sound(index == 0)).then_some(device)
     });
     let devices: Option<Vec<_>> = devices.collect();
     devices.filter(|devices| !devices.is_empty() && count <= DEVICES_MAX as u64)

@@ -144,7 +144,7 @@ impl Table {
         let records: Vec<_> = places.iter().map(record).collect();
         let page = page_of(records.iter().map(|record| &record[..]), VOLUME_BYTES);
         if let Some(old) = self.volume_leaves.get(leaf) {
-            if *old.bytes == *page {
+            if *old.bytes == *page && !space.has_leaving(old.entry) {
                 return;
             }
             space.drop_page_reference(old.entry.address(), old.entry.twin_distance());

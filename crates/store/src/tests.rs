@@ -14,6 +14,7 @@ use crate::{
 mod ahead;
 mod comparisons;
 mod damage;
+mod departures;
 mod devices;
 mod fenced;
 mod full;

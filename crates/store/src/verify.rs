@@ -4,7 +4,7 @@
 use block::{BLOCK, Buffer, DeviceError, DeviceOperation, VolumeId};
 use hashbrown::HashMap;
 
-use crate::address::{Address, VolumeBlock};
+use crate::address::{Address, DeviceNumber, VolumeBlock};
 use crate::change::{RECORDS, Tag};
 use crate::checksum::crc32c;
 use crate::engine::Engine;
@@ -144,7 +144,8 @@ impl Store {
         read: impl FnMut(u8, u64, &mut [u8]) -> Result<(), DeviceError>,
     ) -> Report {
         let pool = self.pool();
-        let slots = pool.space.devices().map(|device| pool.io.current_slots(device)).collect();
+        let numbers = (0..pool.members.device_uuids.len()).map(DeviceNumber::at);
+        let slots = numbers.map(|device| pool.io.current_slots(device)).collect();
         let mut walk = Walk {
             read,
             depth,
@@ -158,7 +159,7 @@ impl Store {
         let roots: Vec<_> =
             engine.pool.volumes.iter().map(|v| (v.spec.id, v.root, v.mapped_bytes)).collect();
         for (volume, root, mapped_bytes) in roots {
-            walk.report.volumes += u64::from(volume != RECORDS);
+            walk.report.volumes += u64::from(engine.pool.volumes.shown(volume).is_some());
             let place = Place { volume, block: VolumeBlock::START };
             let mapped = walk.visit(engine, root.entry, root.levels - 1, place);
             if mapped * BLOCK != mapped_bytes {

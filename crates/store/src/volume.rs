@@ -2,8 +2,8 @@
 
 use block::{BLOCK, VolumeId};
 
-use crate::address::{BlockRange, VolumeBlock};
-use crate::change::RECORDS;
+use crate::address::{BlockRange, DeviceNumber, VolumeBlock};
+use crate::change::{RECORDS, device_of_moved, moved_from};
 use crate::entry::{Entry, emit_entry, levels_for, parse_entry};
 use crate::limits::{NAME_BYTES_MAX, VOLUME_BYTES_MAX};
 use crate::map::{Changed, Root};
@@ -14,6 +14,9 @@ pub(crate) const VOLUME_BYTES: usize = 256;
 /// What the record of the array's records has in the place where others say whether they are
 /// snapshots.
 const KIND_RECORDS: u8 = 2;
+
+/// The same of the volume of what was moved from a device that leaves.
+const KIND_MOVED: u8 = 3;
 
 /// Levels of the largest volume's map.
 const LEVELS_MAX: u8 = 5;
@@ -79,7 +82,44 @@ impl Volume {
         })
     }
 
-    /// Whether it is that of the array's records, which nobody is shown.
+    /// The hidden volume of what was moved from a device of so many blocks.
+    pub(crate) fn moved(device: DeviceNumber, blocks: u64) -> Self {
+        Self::new(VolumeSpec {
+            id: moved_from(device),
+            name: String::new(),
+            size_bytes: blocks * BLOCK,
+            thick: false,
+            naa: [0; 16],
+            snapshot: false,
+            created: 0,
+        })
+    }
+
+    /// Whether nobody is shown it.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.is_records() || device_of_moved(self.spec.id).is_some()
+    }
+
+    /// Of a volume of what was moved: whether moving rests until an administrator lets it go on.
+    pub(crate) fn rests(&self) -> bool {
+        self.spec.created != 0
+    }
+
+    /// Of a volume of what was moved: lets moving rest, or go on.
+    pub(crate) fn set_rests(&mut self, rests: bool) {
+        self.spec.created = rests.into();
+    }
+
+    /// What the record has in the place where others say whether they are snapshots.
+    fn kind(&self) -> u8 {
+        match () {
+            () if self.is_records() => KIND_RECORDS,
+            () if self.is_hidden() => KIND_MOVED,
+            () => u8::from(self.spec.snapshot),
+        }
+    }
+
+    /// Whether it is that of the array's records.
     pub(crate) fn is_records(&self) -> bool {
         self.spec.id == RECORDS
     }
@@ -143,7 +183,7 @@ impl Volume {
         bytes[64] = self.root.levels;
         bytes[65] = u8::from(self.spec.thick);
         bytes[66] = self.spec.name.len() as u8;
-        bytes[67] = if self.is_records() { KIND_RECORDS } else { u8::from(self.spec.snapshot) };
+        bytes[67] = self.kind();
         bytes[68..68 + self.spec.name.len()].copy_from_slice(self.spec.name.as_bytes());
         bytes[136..144].copy_from_slice(&self.origin.map_or(0, |origin| origin.0).to_le_bytes());
         bytes[144..152].copy_from_slice(&self.spec.created.to_le_bytes());
@@ -155,12 +195,10 @@ impl Volume {
         let u64_at =
             |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes of 256"));
         let name_length = bytes[66] as usize;
-        let is_records = bytes[67] == KIND_RECORDS;
-        let is_kind = bytes[67] <= 1 || is_records;
+        let is_kind = bytes[67] <= KIND_MOVED;
         if name_length > NAME_BYTES_MAX || bytes[65] > 1 || !is_kind {
             return None;
         }
-        (is_records == (u64_at(0) == RECORDS.0)).then_some(())?;
         let spec = VolumeSpec {
             id: VolumeId(u64_at(0)),
             name: str::from_utf8(&bytes[68..68 + name_length]).ok()?.to_owned(),
@@ -181,7 +219,9 @@ impl Volume {
             shared_since_count: 0,
             origin: Some(VolumeId(u64_at(136))).filter(|origin| origin.0 != 0),
         };
-        let sound = is_size(volume.spec.size_bytes)
+        let is_moved = volume.kind() == KIND_MOVED;
+        let sound = volume.kind() == bytes[67]
+            && (is_size(volume.spec.size_bytes) || is_moved && volume.spec.size_bytes > 0)
             && volume.mapped_bytes <= volume.spec.size_bytes
             && (levels_for(volume.blocks())..=LEVELS_MAX).contains(&volume.root.levels);
         sound.then_some(volume)

@@ -5,8 +5,10 @@ use std::ops::{Bound, Index};
 
 use block::VolumeId;
 
-use crate::change::RECORDS;
+use crate::address::DeviceNumber;
+use crate::change::{RECORDS, device_of_moved, moved_from};
 use crate::directory::Directory;
+use crate::map::Root;
 use crate::reclaim::{Reclaim, Reclaimed};
 use crate::released::Released;
 use crate::volume::Volume;
@@ -16,6 +18,8 @@ use crate::volume::Volume;
 pub(crate) struct Volumes {
     by_id: BTreeMap<VolumeId, Volume>,
     directory: Directory,
+    /// The device that leaves: there is a volume of what was moved from it.
+    moved: Option<DeviceNumber>,
     /// Blocks that are promised to thick volumes and not yet theirs.
     owed: u64,
     /// Reclaim counters by volume.
@@ -58,19 +62,19 @@ impl Volumes {
         self.by_id.range((from, Bound::Unbounded)).map(|(_, volume)| volume)
     }
 
-    /// As [`Self::get`], but not the volume of records.
+    /// As [`Self::get`], but not those that nobody is shown.
     pub(crate) fn shown(&self, id: VolumeId) -> Option<&Volume> {
-        self.get(id).filter(|volume| !volume.is_records())
+        self.get(id).filter(|volume| !volume.is_hidden())
     }
 
-    /// As [`Self::after`], without the volume of records.
+    /// As [`Self::after`], without those that nobody is shown.
     pub(crate) fn shown_after(&self, last: Option<VolumeId>) -> impl Iterator<Item = &Volume> {
-        self.after(last).filter(|volume| !volume.is_records())
+        self.after(last).filter(|volume| !volume.is_hidden())
     }
 
-    /// How many there are besides the volume of records.
+    /// How many there are besides those that nobody is shown.
     pub(crate) fn shown_len(&self) -> usize {
-        self.len() - usize::from(self.contains(RECORDS))
+        self.len() - usize::from(self.contains(RECORDS)) - usize::from(self.moved.is_some())
     }
 
     /// The table that a checkpoint writes.
@@ -81,6 +85,25 @@ impl Volumes {
     /// All of them, for a change that leaves their sizes and mapped blocks as they are.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Volume> {
         self.by_id.values_mut()
+    }
+
+    /// The root of a volume's map, for a change that leaves what it maps as it is.
+    pub(crate) fn root_mut(&mut self, id: VolumeId) -> Option<&mut Root> {
+        self.by_id.get_mut(&id).map(|volume| &mut volume.root)
+    }
+
+    /// The device that leaves, and the volume of what was moved from it.
+    pub(crate) fn moved(&self) -> Option<(DeviceNumber, &Volume)> {
+        let device = self.moved?;
+        Some((device, self.get(moved_from(device))?))
+    }
+
+    /// Lets the moving of blocks of a device that leaves rest, or go on.
+    pub(crate) fn set_moving_rests(&mut self, rests: bool) {
+        let id = self.moved.map(moved_from);
+        if let Some(volume) = id.and_then(|id| self.by_id.get_mut(&id)) {
+            volume.set_rests(rests);
+        }
     }
 
     /// The index by name.
@@ -109,6 +132,7 @@ impl Volumes {
         self.changed_since_count = true;
         self.owed += volume.owed_blocks();
         self.directory.insert(&volume);
+        self.moved = self.moved.or(device_of_moved(volume.spec.id));
         self.by_id.insert(volume.spec.id, volume)
     }
 
@@ -128,6 +152,7 @@ impl Volumes {
         if let Some(volume) = self.by_id.remove(&id) {
             self.directory.remove(&volume);
         }
+        self.moved.take_if(|device| moved_from(*device) == id);
         self.forget_reclaimed(id);
         self.want_count();
     }

@@ -38,7 +38,7 @@ export interface Asked {
 export interface AttachMember {
   /** file:PATH, block:PATH, rbd:POOL/IMAGE or memory:. */
   device: string;
-  /** The mirror, or plain device, counted from 0 in the order in which they joined the pool. */
+  /** The mirror, or plain device, by its number. */
   mirror: number;
   /** The member that leaves when the new one holds everything, by its identity. */
   replaces?: string | null;
@@ -292,6 +292,8 @@ export interface ConfiguredPool {
   delete_scheduled_snapshots?: boolean | null;
   /** Where its bytes rest, in the order in which devices joined; not imported. */
   devices?: ConfiguredDevice[];
+  /** Which controller should have it; as it was when left out. */
+  fail_back?: SetFailBack | null;
   /** Its name. */
   name: string;
   /** Its labels; as they were when left out. */
@@ -344,6 +346,17 @@ export interface ConfiguredVolume {
   volume: string;
 }
 
+/** What becomes of a device that leaves. */
+export interface ControlDeparture {
+  /** What is to be done. */
+  action: DepartureAction;
+  /**
+   * Bytes per second that are moved from now on at most, for `pause` and `resume`; as before when left
+   * out.
+   */
+  rate_bytes?: number | null;
+}
+
 /** What becomes of the filling of members. */
 export interface ControlResilver {
   /** What is to be done. */
@@ -360,6 +373,11 @@ export interface Controller {
   is_this: boolean;
   /** Where its link listens: HOST:PORT. */
   link: string | null;
+  /**
+   * Whether it is in maintenance: it gives its pools to others and takes none. `null` of others that
+   * are silent, or do not say it.
+   */
+  maintenance: boolean | null;
   /** Its number, which is the tag of its target portal group: 1 for the only one. */
   number: number;
   /** Whether it is the one that answers, or was paired with that one. */
@@ -378,6 +396,11 @@ export interface Controller {
   problem: string | null;
   /** Whether it was heard on the link within the last seconds; `true` for the one that answers. */
   reachable: boolean;
+  /**
+   * After how many seconds without a sign of it the one that answers takes pools from another
+   * controller; `null` if it does not, and of others.
+   */
+  take_over_after: number | null;
   /** The version of its program, as it said last. */
   version: string | null;
 }
@@ -487,11 +510,42 @@ export interface Delivery {
   time: number;
 }
 
+/** A device that leaves a pool. */
+export interface Departure {
+  /** Bytes of data that were copied from it since it began to leave, or since the pool was opened. */
+  copied_bytes: number;
+  /** Its number, or that of the mirror that leaves. */
+  device: number;
+  /** Where it is, or its members are. */
+  devices: string[];
+  /** Bytes on it that something refers to yet, of data and of the map. */
+  left_bytes: number;
+  /** Whether it rests until it is resumed. */
+  paused: boolean;
+  /** Bytes per second that are moved at most; absent if there is no limit but what hosts need. */
+  rate_bytes: number | null;
+  /** Seconds that it will take, if that can be told. */
+  remaining_seconds: number | null;
+  /**
+   * Blocks that could not be read. They stay on it, and so does it, until what refers to them is
+   * overwritten or deleted.
+   */
+  unreadable_blocks: number;
+  /** Whether it waits for space on the other devices. */
+  waits_for_space: boolean;
+}
+
+/** What is to be done with a device that leaves. */
+export type DepartureAction = 'pause' | 'resume' | 'cancel';
+
 /** A device of a pool. */
 export interface Device {
   /** Where it is. */
   device: string;
-  /** Which one, counted from 0. */
+  /**
+   * Its number, counted from 0; in a pool with mirrors its place among the devices. Without mirrors it
+   * keeps the number when another one leaves.
+   */
   index: number;
   /** Its size, bytes. */
   size_bytes: number;
@@ -916,6 +970,15 @@ export interface Mail {
 /** How the connection to a relay is encrypted. */
 export type MailTls = 'tls' | 'starttls' | 'none';
 
+/** Whether a controller is in maintenance. */
+export interface Maintenance {
+  /**
+   * `true`: it gives its pools to other controllers and takes none, until it is told otherwise or its
+   * daemon is started again.
+   */
+  on: boolean;
+}
+
 /** How a volume is to be mapped. */
 export interface MapVolume {
   /**
@@ -1095,8 +1158,17 @@ export interface Pool {
    * is at or above its hard threshold.
    */
   delete_scheduled_snapshots: boolean;
+  /** The device that leaves it, if one does. */
+  departure: Departure | null;
   /** Where its bytes rest, in the order in which they joined. */
   devices: Device[];
+  /**
+   * Seconds for which that one must have been ready before another one gives the pool back to it;
+   * absent if that is left to administrators.
+   */
+  fail_back_seconds: number | null;
+  /** What giving it back waits for; absent where the pool is not open, or is not given back. */
+  fail_back_waits_for: string | null;
   /** How full it is. */
   fill: Fill;
   /** Seconds that a member of a mirror may take for one I/O before the mirror goes on without it. */
@@ -1111,6 +1183,8 @@ export interface Pool {
   mirrors: Mirror[];
   /** Its name. */
   name: string;
+  /** The number of the controller that should have it, if one should. */
+  preferred_controller: number | null;
   /**
    * Reads that a member of a mirror answers with errors within an hour until the mirror goes on without it,
    * if another current member is well.
@@ -1171,6 +1245,8 @@ export type PoolMode = 'read_write' | 'read_only' | 'rewind';
 export interface PoolStanding {
   /** The pool. */
   pool: string;
+  /** Whether it is the one that should have the pool, as the controller that answers knows it. */
+  preferred: boolean;
   /**
    * What hosts are told of its volumes there (ALUA), of another controller as it says on the link;
    * `null` while that is silent: ask that one.
@@ -1264,6 +1340,7 @@ export interface Problem {
     | 'urn:gantry:problem:pool-full'
     | 'urn:gantry:problem:no-space-below'
     | 'urn:gantry:problem:no-space-to-share'
+    | 'urn:gantry:problem:no-space-to-leave'
     | 'urn:gantry:problem:device-not-larger'
     | 'urn:gantry:problem:device-failed'
     | 'urn:gantry:problem:snapshot-locked'
@@ -1366,6 +1443,12 @@ export interface Refusal {
   status: string;
 }
 
+/** A device, or a mirror with all of its members, that is to leave a pool. */
+export interface RemoveDevice {
+  /** Bytes per second that are moved from it at most; as many as hosts leave it when left out. */
+  rate_bytes?: number | null;
+}
+
 /** Another name for an object. */
 export interface Rename {
   /** 1 to 63 letters, digits, '-', '_', '.'. */
@@ -1391,10 +1474,7 @@ export type ResilverAction = 'pause' | 'resume' | 'cancel';
 
 /** A larger device, or larger members of a mirror. */
 export interface ResizePool {
-  /**
-   * Which device or mirror, counted from 0 in the order in which they joined the pool; may be left
-   * out if there is only one.
-   */
+  /** Which device or mirror, by its number; may be left out if there is only one. */
   device?: number | null;
   /** The new size of the device, or of each member of the mirror that is smaller, bytes. */
   size_bytes: number;
@@ -1561,6 +1641,17 @@ export interface Session {
   read_only_luns: number[];
   /** Target session identifying handle. */
   tsih: number;
+}
+
+/** Which controller of several should have a pool, and whether others give it back to that one. */
+export interface SetFailBack {
+  /**
+   * Seconds for which it must have been heard, not in maintenance and able to reach all devices of the
+   * pool before another one gives the pool back to it; null if that is left to administrators.
+   */
+  fail_back_seconds?: number | null;
+  /** Its number; null if it does not matter. */
+  preferred_controller?: number | null;
 }
 
 /** The members of a group. */
@@ -1813,7 +1904,7 @@ export interface Task {
   id: number;
   /** What is done. */
   kind: TaskKind;
-  /** What it is done to: 'pool NAME', 'volume POOL/NAME' or 'member POOL/DEVICE'. */
+  /** What it is done to: 'pool NAME', 'volume POOL/NAME', 'member POOL/DEVICE' or 'device POOL/NUMBER'. */
   object: string;
   /** Whether it rests until it is resumed; it counts as running. */
   paused: boolean;
@@ -1842,6 +1933,7 @@ export type TaskKind =
   | 'create-pool'
   | 'extend-pool'
   | 'add-device'
+  | 'remove-device'
   | 'delete-pool';
 
 /** How far a task is. */

@@ -10,9 +10,10 @@ import { DeviceFields, deviceOf, NO_DEVICE } from '../ui/device_fields';
 import { Confirm, FormDialog, useSubmit } from '../ui/form';
 import { Table } from '../ui/table';
 import { bytes, count, percent } from '../units';
+import { RemoveDialog } from './departure';
 import { Spares } from './spares';
 
-type Open = { attach: Mirror; replaces?: Member } | { detach: Member } | null;
+type Open = { attach: Mirror; replaces?: Member } | { detach: Member } | { remove: Mirror } | null;
 
 const TONES = { current: 'good', resilvering: 'warn', absent: 'bad' } as const;
 
@@ -37,7 +38,13 @@ export function MirrorsCard({ pool }: { pool: Pool }) {
       }
     >
       {pool.mirrors.map((mirror) => (
-        <OneMirror key={mirror.uuid} pool={pool.name} mirror={mirror} onOpen={setOpen} />
+        <OneMirror
+          key={mirror.uuid}
+          pool={pool.name}
+          mirror={mirror}
+          mayLeave={!pool.departure && mirror.index > 0}
+          onOpen={setOpen}
+        />
       ))}
       <Facts
         rows={[
@@ -54,6 +61,14 @@ export function MirrorsCard({ pool }: { pool: Pool }) {
         <Attach pool={pool.name} mirror={open.attach} replaces={open.replaces} onClose={close} />
       )}
       {open && 'detach' in open && <Detach pool={pool.name} member={open.detach} onClose={close} />}
+      {open && 'remove' in open && (
+        <RemoveDialog
+          pool={pool.name}
+          number={open.remove.index}
+          name={`mirror ${open.remove.index}`}
+          onClose={close}
+        />
+      )}
     </Card>
   );
 }
@@ -61,10 +76,13 @@ export function MirrorsCard({ pool }: { pool: Pool }) {
 function OneMirror({
   pool,
   mirror,
+  mayLeave,
   onOpen,
 }: {
   pool: string;
   mirror: Mirror;
+  /** Whether it can leave the pool: the journal is on the first one, and one leaves at a time. */
+  mayLeave: boolean;
   onOpen: (open: Open) => void;
 }) {
   return (
@@ -105,9 +123,16 @@ function OneMirror({
       />
       {mirror.resilver && <Resilver pool={pool} mirror={mirror} />}
       {may('admin') && (
-        <Button small icon="plus" onClick={() => onOpen({ attach: mirror })}>
-          Attach a device
-        </Button>
+        <>
+          <Button small icon="plus" onClick={() => onOpen({ attach: mirror })}>
+            Attach a device
+          </Button>
+          {mayLeave && (
+            <Button small onClick={() => onOpen({ remove: mirror })}>
+              Remove the mirror
+            </Button>
+          )}
+        </>
       )}
     </>
   );

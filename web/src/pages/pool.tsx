@@ -49,11 +49,19 @@ import {
 } from '../ui/form';
 import { Table } from '../ui/table';
 import { bytes, count, parseBytes, percent, plural, rate, sizeText } from '../units';
+import { DepartureCard, RemoveDialog } from './departure';
 import { LabelsDialog } from './labels';
 import { MirrorsCard } from './mirrors';
 import { ForecastText } from './overview';
 
-type Open = 'thresholds' | 'labels' | 'device' | 'delete' | { extend: Device } | null;
+type Open =
+  | 'thresholds'
+  | 'labels'
+  | 'device'
+  | 'delete'
+  | { extend: Device }
+  | { remove: Device }
+  | null;
 
 export function PoolPage({ name }: { name: string }) {
   const pool = useResource<Pool>(path('pools', name), OFTEN);
@@ -80,9 +88,14 @@ export function PoolPage({ name }: { name: string }) {
           <>
             <SpaceCard pool={data} />
             <div class="grid two">
-              <DevicesCard pool={data} onExtend={(extend) => setOpen({ extend })} />
+              <DevicesCard
+                pool={data}
+                onExtend={(extend) => setOpen({ extend })}
+                onRemove={(remove) => setOpen({ remove })}
+              />
               <ScrubCard pool={name} />
             </div>
+            <DepartureCard pool={data} />
             <MirrorsCard pool={data} />
             <FillCard pool={data} />
             {open === 'thresholds' && (
@@ -107,8 +120,16 @@ export function PoolPage({ name }: { name: string }) {
             )}
             {open === 'device' && <AddDevice pool={data} onClose={close} />}
             {open === 'delete' && <DeletePool pool={data} onClose={close} />}
-            {typeof open === 'object' && open && (
+            {typeof open === 'object' && open && 'extend' in open && (
               <ExtendDevice pool={data} device={open.extend} onClose={close} />
+            )}
+            {typeof open === 'object' && open && 'remove' in open && (
+              <RemoveDialog
+                pool={name}
+                number={open.remove.index}
+                name={open.remove.device}
+                onClose={close}
+              />
             )}
           </>
         )}
@@ -223,8 +244,19 @@ function FillCard({ pool }: { pool: Pool }) {
   );
 }
 
-function DevicesCard({ pool, onExtend }: { pool: Pool; onExtend: (device: Device) => void }) {
+function DevicesCard({
+  pool,
+  onExtend,
+  onRemove,
+}: {
+  pool: Pool;
+  onExtend: (device: Device) => void;
+  onRemove: (device: Device) => void;
+}) {
   const counters = pool.counters;
+  // A mirror leaves as a whole, and the journal is on the first device.
+  const mayLeave = (device: Device) =>
+    pool.mirrors.length === 0 && !pool.departure && device.index > 0;
   return (
     <Card title="Devices" hint={plural(pool.devices.length, 'device')}>
       <Table
@@ -243,14 +275,25 @@ function DevicesCard({ pool, onExtend }: { pool: Pool; onExtend: (device: Device
             silent: true,
             cell: (device) =>
               may('admin') && (
-                <Button
-                  small
-                  icon="resize"
-                  onClick={() => onExtend(device)}
-                  aria-label={`Extend ${device.device}`}
-                >
-                  Extend
-                </Button>
+                <>
+                  <Button
+                    small
+                    icon="resize"
+                    onClick={() => onExtend(device)}
+                    aria-label={`Extend ${device.device}`}
+                  >
+                    Extend
+                  </Button>
+                  {mayLeave(device) && (
+                    <Button
+                      small
+                      onClick={() => onRemove(device)}
+                      aria-label={`Remove ${device.device}`}
+                    >
+                      Remove
+                    </Button>
+                  )}
+                </>
               ),
           },
         ]}

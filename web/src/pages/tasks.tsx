@@ -23,7 +23,10 @@ export function TasksPage() {
   const tasks = useResource<Task[]>('/v1/tasks', 1500);
   const [cancelling, cancel] = useState<Task | null>(null);
   return (
-    <Page title="Tasks" lead="Long work in the background: scrubs, resilvers, deletes, sanitizing.">
+    <Page
+      title="Tasks"
+      lead="Long work in the background: scrubs, resilvers, devices that leave, deletes, sanitizing."
+    >
       {tasks.problem?.status === 404 ? (
         <Missing what="tasks" />
       ) : (
@@ -45,6 +48,9 @@ export function TasksPage() {
           }}
         >
           <p>It works on {cancelling.object}. What is done stays done.</p>
+          {cancelling.kind === 'remove-device' && (
+            <Note tone="warn">The device stays in its pool, and is used as before.</Note>
+          )}
           {cancelling.kind === 'resilver' && (
             <Note tone="warn">The member leaves its mirror; its device is left as it is.</Note>
           )}

@@ -43,7 +43,7 @@ pub(crate) struct Options {
     dry_run: bool,
 }
 
-/// The LUNs: one with data, one that offloads work on, one of zeros for locks.
+/// The LUNs: one with data, one that offloads work on, one for locks.
 #[derive(Clone, Copy, Debug)]
 enum Lun {
     Data,
@@ -58,10 +58,10 @@ struct Load {
     words: &'static [&'static str],
 }
 
-const LOCKS: &[&str] = &["--pattern", "caw", "--queue-depth", "1"];
+const LOCKS: &[&str] = &["--pattern", "caw", "--queue-depth", "1", "--span", "64M"];
 const PACED_LOCKS: Load = Load {
     lun: Lun::OtherLocks,
-    words: &["--pattern", "caw", "--queue-depth", "1", "--rate", "500"],
+    words: &["--pattern", "caw", "--queue-depth", "1", "--rate", "500", "--span", "64M"],
 };
 const COPIES: Load = Load {
     lun: Lun::Offloads,

@@ -7,7 +7,10 @@ use block::{DeviceName, VolumeId};
 use serde::{Deserialize, Serialize};
 
 use super::{Configuration, device_text};
-use crate::limits::{DEVICES_PER_POOL_MAX, FILL_HYSTERESIS_PERCENT, POOLS_MAX};
+use crate::limits::{
+    CONTROLLER_NUMBER_MAX, DEVICES_PER_POOL_MAX, FAIL_BACK_SECONDS, FILL_HYSTERESIS_PERCENT,
+    POOLS_MAX,
+};
 use crate::{ArrayError, check_name};
 
 /// A pool that the array opens at start.
@@ -32,6 +35,57 @@ pub struct Pool {
     /// What is known of its mirrors besides what they say themselves.
     #[serde(skip_serializing_if = "Mirroring::is_default")]
     pub mirroring: Mirroring,
+    /// Devices that leave it, or have just left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub departure: Option<Departure>,
+    /// Which controller should have it.
+    #[serde(skip_serializing_if = "FailBack::is_default")]
+    pub fail_back: FailBack,
+}
+
+/// Which controller of several should have a pool, and whether the others give it back to that one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailBack {
+    /// The number of the controller that should have it; `None` if it does not matter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preferred_controller: Option<u16>,
+    /// Seconds for which that one must have been ready for the pool before another one gives it back;
+    /// `None` if that is left to administrators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_seconds: Option<u32>,
+}
+
+impl FailBack {
+    /// Whether nothing is said.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Refuses a controller that cannot be one, a time that is too short or too long, and a time without
+    /// a controller.
+    ///
+    /// # Errors
+    /// [`ArrayError::InvalidFailBack`].
+    pub fn check(&self) -> Result<(), ArrayError> {
+        let is_controller = |number: u16| (1..=CONTROLLER_NUMBER_MAX).contains(&number);
+        let is_time = |seconds: u32| FAIL_BACK_SECONDS.contains(&seconds);
+        let fits = self.preferred_controller.is_none_or(is_controller)
+            && self.after_seconds.is_none_or(is_time)
+            && (self.preferred_controller.is_some() || self.after_seconds.is_none());
+        if fits { Ok(()) } else { Err(ArrayError::InvalidFailBack) }
+    }
+}
+
+/// A device that leaves a pool, or a mirror with all of its members: it is known from before the pool
+/// is told until the pool has forgotten it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Departure {
+    /// Those of the pool's devices that leave together.
+    pub devices: Vec<PoolDevice>,
+    /// Bytes per second that are moved at most, if an administrator said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_bytes: Option<u64>,
 }
 
 /// Where the members of a pool's mirrors are, also of those that are away; and its spares.
@@ -130,6 +184,10 @@ struct SavedPool {
     read_only: bool,
     #[serde(default)]
     mirroring: Mirroring,
+    #[serde(default)]
+    departure: Option<Departure>,
+    #[serde(default)]
+    fail_back: FailBack,
 }
 
 impl TryFrom<SavedPool> for Pool {
@@ -142,9 +200,32 @@ impl TryFrom<SavedPool> for Pool {
             _ => return Err("a pool has a list of devices, or one device and its size"),
         };
         let SavedPool {
-            uuid, thresholds, delete_scheduled_snapshots, read_only, mirroring, ..
+            uuid,
+            thresholds,
+            delete_scheduled_snapshots,
+            read_only,
+            mirroring,
+            departure,
+            fail_back,
+            ..
         } = saved;
-        Ok(Self { uuid, devices, thresholds, delete_scheduled_snapshots, read_only, mirroring })
+        Ok(Self {
+            uuid,
+            devices,
+            thresholds,
+            delete_scheduled_snapshots,
+            read_only,
+            mirroring,
+            departure,
+            fail_back,
+        })
+    }
+}
+
+impl Departure {
+    /// Whether a device is one of those that leave.
+    pub fn concerns(&self, device: &DeviceName) -> bool {
+        self.devices.iter().any(|one| one.device == *device)
     }
 }
 

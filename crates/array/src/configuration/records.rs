@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hosts::Host;
 use super::lun_maps::Rest;
-use super::pools::{KnownMember, Thresholds};
+use super::pools::{FailBack, KnownMember, Thresholds};
 use super::presentation::Presentation;
 use super::schedules::{Run, Schedule, ScheduleRecord};
 use super::tags::{Tagged, Tags};
@@ -133,6 +133,9 @@ pub struct PoolRecord {
     /// Where the members of its mirrors were last, also of those that are away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<KnownMember>,
+    /// Which controller should have it.
+    #[serde(default, skip_serializing_if = "FailBack::is_default")]
+    pub fail_back: FailBack,
 }
 
 /// A host.
@@ -356,6 +359,7 @@ impl Configuration {
             delete_scheduled_snapshots: pool.delete_scheduled_snapshots,
             tags: self.tags(Tagged::Pool(name)),
             members: pool.mirroring.members.clone(),
+            fail_back: pool.fail_back,
         })
     }
 

@@ -92,6 +92,8 @@ pub(crate) fn with_pool() -> Draft {
         delete_scheduled_snapshots: false,
         read_only: false,
         mirroring: array::Mirroring::default(),
+        departure: None,
+        fail_back: array::FailBack::default(),
     };
     draft.array.pools.insert("p".to_owned(), pool);
     draft

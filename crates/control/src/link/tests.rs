@@ -16,6 +16,8 @@ fn report(life: u64, sequence: u64) -> Report {
         sequence,
         portals: BTreeMap::from([("192.0.2.2:3260".parse().unwrap(), 2)]),
         pools: BTreeMap::from([("ab".to_owned(), PathState::Standby)]),
+        configured: BTreeMap::from([("p".to_owned(), serde_json::json!({"a field": [1]}))]),
+        readiness: Some(Readiness { reaches: ["ab".to_owned()].into(), ..Readiness::default() }),
     }
 }
 

@@ -37,6 +37,8 @@ fn pool(replacing: Option<[u8; 16]>, spares: Vec<PoolDevice>) -> array::Pool {
         delete_scheduled_snapshots: false,
         read_only: false,
         mirroring: Mirroring { members, spares, joining: Vec::new() },
+        departure: None,
+        fail_back: array::FailBack::default(),
     }
 }
 

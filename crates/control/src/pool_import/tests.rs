@@ -31,6 +31,8 @@ fn origin() -> Draft {
         delete_scheduled_snapshots: true,
         read_only: false,
         mirroring: Mirroring::default(),
+        departure: None,
+        fail_back: array::FailBack { preferred_controller: Some(2), after_seconds: Some(60) },
     };
     array.pools.insert("fast".to_owned(), pool);
     array.create_host("esx", host(1, Some("esx"))).unwrap();

@@ -2,6 +2,8 @@
 //! and fails any of it; each is tried with every outcome of every step, and with a restart before, in
 //! and after each.
 
+mod requests;
+
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +15,7 @@ use crate::devices;
 use crate::mirror_joining::JoiningMirror;
 use crate::problems::{gone, internal};
 use crate::procedures::tests::{NOW, Outcome};
-use crate::procedures::{FoundPool, FoundVolume};
+use crate::procedures::{FoundPool, FoundVolume, JoinedDevice};
 
 const GIB: u64 = 1 << 30;
 
@@ -54,6 +56,10 @@ pub(crate) struct Server {
     /// The pool that each request has claimed.
     claimed: Vec<Option<String>>,
     uuids_left: Cell<u8>,
+    /// The device that leaves pool 'p', as that has recorded it.
+    leaving: Option<usize>,
+    /// Files of devices that have left it: they are the administrator's.
+    given_back: BTreeSet<String>,
     /// What the members are.
     pub(crate) state: store::MemberState,
     is_stopping: bool,
@@ -97,11 +103,14 @@ impl View for Server {
 
     fn pool(&self, name: &str) -> Option<FoundPool> {
         let (id, pool) = self.pools.iter().find(|(_, pool)| pool.name == name)?;
-        let joined = self.recorded.get(&pool.devices[0]).into_iter().flatten();
+        let joined = self.recorded.get(&pool.devices[0]).into_iter().flatten().enumerate();
+        let joined = joined
+            .map(|(number, (_, size_bytes))| JoinedDevice { number, size_bytes: *size_bytes });
         Some(FoundPool {
             id: *id,
             volumes: pool.volumes,
-            joined: joined.map(|(_, size_bytes)| *size_bytes).collect(),
+            joined: joined.collect(),
+            leaving: self.leaving.filter(|_| name == "p"),
             open_devices: pool.devices.len(),
             is_joining: pool.is_joining,
             is_changing: self.waits.iter().any(|(_, wait)| works_on(wait) == Some(*id)),
@@ -135,13 +144,24 @@ impl View for Server {
             members,
             resilver: None,
         };
-        let plain = store::MirrorStatus { members: Vec::new(), is_mirror: false, ..mirror.clone() };
+        let plain = store::MirrorStatus {
+            device: 0,
+            members: Vec::new(),
+            is_mirror: false,
+            ..mirror.clone()
+        };
         vec![plain, mirror]
     }
 
     fn open_devices(&self, pool: PoolId) -> Vec<DeviceName> {
         let devices = self.pools.get(&pool).into_iter().flat_map(|pool| &pool.devices);
         devices.map(|device| parse_device(device).unwrap()).collect()
+    }
+
+    fn devices_in_use(&self, pool: PoolId) -> Vec<DeviceName> {
+        let first = self.pools.get(&pool).map(|pool| &pool.devices[0]);
+        let joined = first.and_then(|first| self.recorded.get(first)).into_iter().flatten();
+        joined.map(|(device, _)| parse_device(device).unwrap()).collect()
     }
 
     fn places_of(&self, _: PoolId, device: usize) -> Vec<usize> {
@@ -206,6 +226,8 @@ impl Server {
             answers: Vec::new(),
             claimed: Vec::new(),
             uuids_left: Cell::new(100),
+            leaving: None,
+            given_back: BTreeSet::new(),
             state: store::MemberState::Current,
             is_stopping: false,
             notes: Vec::new(),
@@ -272,12 +294,6 @@ impl Server {
                 assert!(self.open.remove(&open).is_some(), "they are open");
                 self.remove(&devices);
             }
-            PoolEffect::CloseFrom(pool, count, devices) => {
-                if let Some(pool) = self.pools.get_mut(&pool) {
-                    pool.devices.truncate(count);
-                }
-                self.remove(&devices);
-            }
             PoolEffect::CloseUnused(pool, names) => {
                 let Some(pool) = self.pools.get_mut(&pool) else { return };
                 let joined = self.recorded.get(&pool.devices[0]).cloned().unwrap_or_default();
@@ -293,7 +309,17 @@ impl Server {
                     pool.is_joining = false;
                 }
             }
-            PoolEffect::Dismiss(..) | PoolEffect::ReturnEnded(..) => {}
+            PoolEffect::Dismiss(..)
+            | PoolEffect::ReturnEnded(..)
+            | PoolEffect::DepartureRate(..)
+            | PoolEffect::MirrorGone(_) => {}
+            PoolEffect::Settle(pool) => {
+                let name = self.pools.get(&pool).map(|pool| pool.name.clone());
+                let settle = |name: String| devices::settle(&name, self).unwrap();
+                for stage in name.map(settle).unwrap_or_default() {
+                    self.take(number, stage);
+                }
+            }
             PoolEffect::Unavailable(name, _) => drop(self.unavailable.insert(name)),
             PoolEffect::Forgotten(name) => drop(self.unavailable.remove(&name)),
         }
@@ -464,8 +490,43 @@ impl Server {
             store::Change::ExtendDevice { device, size_bytes } => {
                 self.record(pool, outcome, |joined| joined[usize::from(*device)].1 = *size_bytes)
             }
+            store::Change::EvacuateDevice { device } => {
+                self.record_leaving(pool, outcome, Some(usize::from(*device)))
+            }
+            store::Change::Evacuation(store::EvacuationChange::Cancel) => {
+                self.record_leaving(pool, outcome, None)
+            }
+            store::Change::Evacuation(_) => self.record(pool, outcome, |_| {}),
+            store::Change::RemoveDevice { device } => {
+                let mut gone = None;
+                let result = self.record(pool, outcome, |joined| {
+                    gone = Some(joined.remove(usize::from(*device)).0);
+                });
+                self.leaving = self.leaving.filter(|_| gone.is_none());
+                self.given_back.extend(gone);
+                result
+            }
             other => panic!("{other:?}"),
         }
+    }
+
+    fn record_leaving(
+        &mut self,
+        pool: PoolId,
+        outcome: Outcome,
+        leaving: Option<usize>,
+    ) -> Result<(), Problem> {
+        let mut is_recorded = false;
+        let result = self.record(pool, outcome, |_| is_recorded = true);
+        self.leaving = if is_recorded { leaving } else { self.leaving };
+        result
+    }
+
+    /// What was answered so far is not looked at.
+    pub(crate) fn forget_answers(&mut self) {
+        self.answers.clear();
+        self.claimed.clear();
+        self.notes.clear();
     }
 
     /// A pool records something, or fails.
@@ -551,7 +612,8 @@ impl Server {
         let configured = self.array.pools.values().flat_map(|pool| pool.devices.iter());
         // Those of a pool that was deleted stay: what it held may be wanted.
         let of_pools = self.recorded.values().flatten().map(|(device, _)| device.clone());
-        let known: BTreeSet<String> = configured.map(path).chain(of_pools).collect();
+        let known = configured.map(path).chain(of_pools).chain(self.given_back.clone());
+        let known: BTreeSet<String> = known.collect();
         let left = self.files.difference(&known).next();
         assert_eq!(left, None, "a file is left: {self:#?}");
         for pool in self.pools.values() {
@@ -562,7 +624,7 @@ impl Server {
 }
 
 /// Tries every outcome of every step, in every order, and a restart before, in and after each.
-fn explore(server: &Server, outcomes: &[Outcome], requests: usize) -> usize {
+pub(crate) fn explore(server: &Server, outcomes: &[Outcome], requests: usize) -> usize {
     server.check_restart();
     if server.waits.is_empty() {
         server.check_rest(requests);
@@ -602,167 +664,4 @@ pub(crate) fn joining(others: &[&str]) -> AddDevice {
         mirrored_by: others.iter().map(|other| format!("file:{other}")).collect(),
         size_bytes: Some(GIB),
     }
-}
-
-type Request = fn(&Server) -> Result<Stage, Problem>;
-
-const REQUESTS: [(&str, Request); 6] = [
-    ("create", |server| create(&wanted("new", &["/n0", "/n1"]), server)),
-    ("create elsewhere", |server| create(&wanted("other", &["/n1"]), server)),
-    ("delete", |server| delete("p", Unopened::Refused, NOW, server)),
-    ("add", |server| devices::add("p", &joining(&[]), server)),
-    ("add a mirror", |server| devices::add("p", &joining(&["/p2"]), server)),
-    ("extend", |server| {
-        devices::extend("p", &ResizePool { device: None, size_bytes: 2 * GIB }, server)
-    }),
-];
-
-#[test]
-fn whatever_fails_and_whenever_the_daemon_restarts_no_pool_lacks_a_device() {
-    let all = [
-        Outcome::Works,
-        Outcome::Fails,
-        Outcome::FailsAfter,
-        Outcome::FailsBefore,
-        Outcome::Vanishes,
-    ];
-    for (name, request) in REQUESTS {
-        let mut server = Server::new();
-        let stage = request(&server);
-        assert!(stage.is_ok(), "{name}: {stage:?}");
-        server.begin(stage);
-        assert!(explore(&server, &all, 1) >= 4, "{name}");
-    }
-}
-
-#[test]
-fn two_requests_at_a_time_exclude_each_other_or_do_what_they_would_alone() {
-    let mut ends = 0;
-    for (_, first) in REQUESTS {
-        for (_, second) in REQUESTS {
-            let mut server = Server::new();
-            server.begin(first(&server));
-            let mut begun = vec![server.clone()];
-            while !server.waits.is_empty() {
-                server.step(0, Outcome::Works);
-                begun.push(server.clone());
-            }
-            for mut server in begun {
-                let stage = second(&server);
-                server.begin(stage);
-                ends += explore(&server, &[Outcome::Works, Outcome::Fails], 2);
-            }
-        }
-    }
-    assert!(ends > 300, "{ends}");
-}
-
-#[test]
-fn a_pool_that_is_made_is_shown_and_one_that_is_deleted_is_not_configured() {
-    let mut server = Server::new();
-    server.begin(REQUESTS[0].1(&server));
-    server.finish();
-    assert_eq!(server.answers, [Ok(Answer::Pool("new".to_owned()))]);
-    assert_eq!(server.array.pools["new"].devices.len(), 2);
-    server.begin(delete("new", Unopened::Refused, NOW, &server));
-    server.finish();
-    assert_eq!(server.answers[1], Ok(Answer::Done));
-    assert!(!server.array.pools.contains_key("new") && server.pool("new").is_none());
-}
-
-#[test]
-fn names_and_devices_that_are_none_or_taken_are_refused_before_a_file_is_made() {
-    let cases: [(&str, &[&str]); 6] = [
-        ("q", &[]),
-        ("", &["/q"]),
-        ("q/r", &["/q"]),
-        ("p", &["/q"]),
-        ("q", &["/q", "/q"]),
-        ("q", &["/p0"]),
-    ];
-    for (name, devices) in cases {
-        let server = Server::new();
-        assert!(create(&wanted(name, devices), &server).is_err(), "{name} {devices:?}");
-    }
-}
-
-#[test]
-fn a_pool_without_identifiers_leaves_no_file() {
-    for left in 0..3 {
-        let mut server = Server::new();
-        server.begin(REQUESTS[0].1(&server));
-        server.uuids_left.set(left);
-        server.finish();
-        assert!(server.answers[0].is_err());
-        server.check_rest(1);
-    }
-}
-
-#[test]
-fn a_pool_that_holds_something_or_works_on_something_is_not_deleted() {
-    let mut server = Server::new();
-    let id = server.pool("p").unwrap().id;
-    server.pools.get_mut(&id).unwrap().volumes = 2;
-    let refusal = delete("p", Unopened::Refused, NOW, &server).unwrap_err();
-    assert!(refusal.is(ProblemKind::PoolNotEmpty));
-    server.pools.get_mut(&id).unwrap().volumes = 0;
-    server.begin(Ok(Stage::change(id, store::Change::Close, AfterChange::ClosePool("p".into()))));
-    assert!(delete("p", Unopened::Refused, NOW, &server).unwrap_err().is(ProblemKind::Conflict));
-    let gone = delete("none", Unopened::Refused, NOW, &server).unwrap_err();
-    assert!(gone.is(ProblemKind::NotFound));
-}
-
-#[test]
-fn a_pool_that_cannot_be_opened_is_forgotten_unless_a_lock_says_otherwise() {
-    let mut server = Server::new();
-    server.pools.clear();
-    server.next.lock_snapshot("p", VolumeId(1), NOW + 60, NOW).unwrap();
-    let forced = |server: &Server, now| delete("p", Unopened::Forgotten, now, server);
-    assert!(forced(&server, NOW).unwrap_err().is(ProblemKind::SnapshotLocked));
-    server.begin(forced(&server, NOW + 60));
-    server.finish();
-    assert!(!server.array.pools.contains_key("p"));
-    assert!(server.files.contains(&p0()), "its device is not touched");
-}
-
-#[test]
-fn a_pool_that_closes_as_the_daemon_stops_stays_configured() {
-    let mut server = Server::new();
-    let id = server.pool("p").unwrap().id;
-    server.is_stopping = true;
-    server.begin(Ok(close(id, "p".to_owned())));
-    server.finish();
-    assert_eq!(server.answers, [Ok(Answer::Done)]);
-    assert!(server.pools.is_empty() && server.array.pools.contains_key("p"));
-}
-
-#[test]
-fn whoever_deletes_a_pool_that_is_not_open_is_told_what_is_forgotten_with_it() {
-    let mut server = Server::new();
-    server.pools.clear();
-    let rest = array::Rest { now: NOW, seconds: 0, held: &[], free: array::FreeLuns::Known };
-    for id in [HELD, VolumeId(1), VolumeId(2)] {
-        let wish = (None, array::Access::ReadWrite);
-        server.next.map_volume(id, array::ANY_HOST, wish, &rest).unwrap();
-    }
-    server.next.lock_snapshot("p", VolumeId(9), NOW - 1, NOW - 2).unwrap();
-    let refusal = delete("p", Unopened::Refused, NOW, &server).unwrap_err();
-    assert!(refusal.is(ProblemKind::PoolNotOpen), "{refusal:?}");
-    for text in ["2 LUN(s) of 2 volume(s)", "1 scheduled or locked", "0 schedule(s)"] {
-        assert!(refusal.detail.contains(text), "'{text}' is not in {}", refusal.detail);
-    }
-    server.begin(delete("p", Unopened::Forgotten, NOW, &server));
-    server.finish();
-    assert!(!server.array.pools.contains_key("p"));
-}
-
-#[test]
-fn a_pool_that_is_still_being_opened_is_deleted_only_if_that_is_said() {
-    let mut server = Server::new();
-    server.opening.insert("p".to_owned());
-    let refusal = delete("p", Unopened::Refused, NOW, &server).unwrap_err();
-    assert!(refusal.is(ProblemKind::PoolNotOpen));
-    server.begin(delete("p", Unopened::Forgotten, NOW, &server));
-    server.finish();
-    assert!(server.pools.is_empty() && !server.array.pools.contains_key("p"));
 }

@@ -118,6 +118,10 @@ impl View for Server {
         Vec::new()
     }
 
+    fn devices_in_use(&self, _: PoolId) -> Vec<DeviceName> {
+        Vec::new()
+    }
+
     fn places_of(&self, _: PoolId, _: usize) -> Vec<usize> {
         Vec::new()
     }

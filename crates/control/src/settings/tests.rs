@@ -11,6 +11,13 @@ fn tags(key: &str) -> SetTags {
     SetTags { tags: BTreeMap::from([(key.to_owned(), "v".to_owned())]) }
 }
 
+const fn fail_back(
+    preferred_controller: Option<u16>,
+    fail_back_seconds: Option<u32>,
+) -> SetFailBack {
+    SetFailBack { preferred_controller, fail_back_seconds }
+}
+
 #[test]
 fn objects_get_tags_that_nobody_sees_by_luns() {
     let (mut draft, world) = (with_pool(), World::new());
@@ -48,6 +55,9 @@ fn what_is_said_of_nothing_or_cannot_be_said_is_refused() {
         (set_pool_thresholds("p", percent(50, 101)), ProblemKind::InvalidRequest),
         (set_snapshot_deletion("q", deletes), ProblemKind::NotFound),
         (set_read_only("q", true), ProblemKind::NotFound),
+        (set_fail_back("q", fail_back(Some(1), None)), ProblemKind::NotFound),
+        (set_fail_back("p", fail_back(None, Some(60))), ProblemKind::InvalidRequest),
+        (set_fail_back("p", fail_back(Some(1), Some(9))), ProblemKind::InvalidRequest),
     ] {
         assert_eq!(refusal(&mut draft, &world, &change), kind, "{change:?}");
     }
@@ -67,4 +77,9 @@ fn a_pool_with_other_thresholds_is_told_of_again() {
     let applied = make(&mut draft, &world, &set_read_only("p", true)).unwrap();
     assert_eq!(applied.answer, Answer::Pool("p".to_owned()));
     assert!(draft.array.pools["p"].read_only);
+    let said = fail_back(Some(2), Some(60));
+    let applied = make(&mut draft, &world, &set_fail_back("p", said)).unwrap();
+    assert_eq!(applied.answer, Answer::Pool("p".to_owned()));
+    let kept = draft.array.pools["p"].fail_back;
+    assert_eq!((kept.preferred_controller, kept.after_seconds), (Some(2), Some(60)));
 }

@@ -1,4 +1,4 @@
-use store::{MemberState, ResilverStatus};
+use store::{EvacuationStatus, MemberState, ResilverStatus};
 
 use super::*;
 
@@ -191,4 +191,70 @@ fn rate_and_rest_are_estimated_from_what_was_seen() {
     assert_eq!(tasks.find("1").unwrap().remaining_seconds, None);
     tasks.look_at_scrub(20, "pool p", &ended());
     assert_eq!(tasks.find("1").unwrap().rate_bytes, None);
+}
+
+fn leaves(left_bytes: u64) -> EvacuationStatus {
+    EvacuationStatus {
+        device: 1,
+        paused: false,
+        left_bytes,
+        copied_bytes: 0,
+        copying_bytes: 0,
+        rate: u64::MAX,
+        unreadable_blocks: 0,
+        waits_for_space: false,
+        is_empty: left_bytes == 0,
+        remaining: Some(std::time::Duration::from_secs(9)),
+    }
+}
+
+fn departing() -> Departing {
+    Departing { pool: "p".to_owned(), device: MEMBER }
+}
+
+#[test]
+fn a_device_that_leaves_is_a_task_until_the_pool_has_it_no_more() {
+    let mut tasks = Tasks::default();
+    tasks.look_at_departure(10, departing(), &leaves(100));
+    tasks.look_at_departure(20, departing(), &leaves(40));
+    let task = tasks.find("1").unwrap();
+    assert_eq!((task.kind, task.object.as_str()), (TaskKind::RemoveDevice, "device p/1"));
+    assert_eq!((task.done, task.total, task.rate_bytes), (60, 100, Some(6)));
+    assert_eq!((task.can_pause, task.can_cancel, task.remaining_seconds), (true, true, Some(9)));
+    tasks.look_at_departure(21, departing(), &EvacuationStatus { paused: true, ..leaves(40) });
+    let task = tasks.find("1").unwrap();
+    assert_eq!((task.paused, task.rate_bytes, task.remaining_seconds), (true, None, None));
+    assert_eq!(tasks.departure("1").unwrap().as_deref(), Some("p"));
+    // After a crash some of it is to be moved again.
+    tasks.look_at_departure(22, departing(), &leaves(90));
+    let task = tasks.find("1").unwrap();
+    assert_eq!(task.total - task.done, 90);
+    tasks.end_departures(23, "q", |_| Whereabouts::Gone);
+    tasks.end_departures(23, "p", |_| Whereabouts::Leaving);
+    assert_eq!(tasks.find("1").unwrap().state, TaskState::Running);
+    tasks.end_departures(24, "p", |_| Whereabouts::Gone);
+    let task = tasks.find("1").unwrap();
+    assert_eq!((task.state, task.done), (TaskState::Done, task.total));
+    assert!(tasks.departure("1").is_err(), "it has ended");
+}
+
+#[test]
+fn a_device_that_stays_was_cancelled_and_what_keeps_one_is_told() {
+    let mut tasks = Tasks::default();
+    let full = EvacuationStatus { waits_for_space: true, ..leaves(4096) };
+    tasks.look_at_departure(10, departing(), &full);
+    let problem = tasks.find("1").unwrap().problem.clone().unwrap();
+    assert!(problem.contains("no room"), "{problem}");
+    let bad = EvacuationStatus { unreadable_blocks: 3, ..leaves(4096) };
+    tasks.look_at_departure(11, departing(), &bad);
+    let problem = tasks.find("1").unwrap().problem.clone().unwrap();
+    assert!(problem.contains("3 block(s)"), "{problem}");
+    tasks.end_departures(12, "p", |_| Whereabouts::Stays);
+    assert_eq!(tasks.find("1").unwrap().state, TaskState::Cancelled);
+    tasks.look_at_departure(13, departing(), &leaves(8192));
+    assert_eq!(tasks.find("2").unwrap().state, TaskState::Running);
+    tasks.look_at_scrub(14, "pool p", &scrub(0));
+    assert_eq!(tasks.departure("3").unwrap(), None);
+    tasks.end_orphans(15, |_| false);
+    assert_eq!(tasks.find("2").unwrap().state, TaskState::Cancelled);
 }

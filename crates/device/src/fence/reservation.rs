@@ -79,7 +79,7 @@ impl Reservation {
         let state = look(file).map_err(os(READ))?;
         let others = others_of(&state, key);
         if !others.iter().all(|holder| breaking.includes(holder)) {
-            return Err(OpenError::Held { path: path.to_owned(), holders: others });
+            return Err(held(path, others));
         }
         let copy = file.try_clone().map_err(os("open it once more"))?;
         match register(file, 0, key.0, IGNORE_KEY) {
@@ -135,6 +135,11 @@ impl Reservation {
         call(&self.file, IOC_PR_RESERVE, &Reserve { key: self.key.0, kind, flags: 0 })
     }
 
+    /// How others see its holder.
+    pub(crate) fn identity(&self) -> String {
+        ReservationKey::identity(self.key.0)
+    }
+
     /// Whether somebody else has taken the device. Unknown if that cannot be read: then a write tells.
     pub(crate) fn is_lost(&self) -> bool {
         look(&self.file).is_ok_and(|state| !others_of(&state, self.key).is_empty())
@@ -156,7 +161,7 @@ const REGISTER: &str = "reserve it (gantryd needs the capabilities CAP_SYS_ADMIN
                         that; without them start it with --reserve-devices off)";
 
 fn held(path: &Path, holders: Vec<Holder>) -> OpenError {
-    OpenError::Held { path: path.to_owned(), holders }
+    OpenError::Held { path: path.to_owned(), holders, owner_beat: None }
 }
 
 fn unknown(path: &Path) -> OpenError {

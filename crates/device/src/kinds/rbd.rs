@@ -182,6 +182,10 @@ impl Backend for Rbd {
     fn fence(&self) -> Fence {
         Fence::Cluster
     }
+
+    fn identity(&self) -> Option<String> {
+        Some(self.image.owner.clone()).filter(|owner| !owner.is_empty())
+    }
 }
 
 /// What is under way may still reach the cluster, so it is waited for; then the image is closed, and its

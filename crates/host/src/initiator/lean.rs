@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::initiator::histogram::Histogram;
 use crate::initiator::times::times;
 use session::{Ended, Place, Received, Session};
+pub(crate) use work::LOCK_BYTE;
 use work::{Designators, Maker, Order};
 
 /// The largest command, bytes.
@@ -34,6 +35,12 @@ const NEWS_ONLY: &str = "the array answers with unit attentions only";
 /// Why a run ends when nothing comes for as long as a command may take.
 const SILENT: &str = "the array does not answer";
 
+/// Bytes of one WRITE of what locks are measured on.
+const LOCKS_WRITE: u64 = 64 << 10;
+
+/// By then that is written.
+const PREPARATION_MAX: Duration = Duration::from_secs(300);
+
 /// Bytes of one read from a socket.
 const RECEIVE_BYTES: usize = 256 << 10;
 
@@ -50,8 +57,10 @@ pub enum Work {
     Read,
     /// WRITE (16), one block after the other.
     Write,
-    /// COMPARE AND WRITE of blocks of zeros with themselves.
+    /// COMPARE AND WRITE of blocks with themselves; they are written first ([`prepare_locks`]).
     CompareAndWrite,
+    /// WRITE (16) of what COMPARE AND WRITE expects, one block after the other.
+    WriteLocks,
     /// WRITE SAME (16) of zeros.
     WriteSame,
     /// UNMAP.
@@ -141,6 +150,9 @@ pub fn run(load: &Load) -> Result<Figures> {
     ensure!(sessions_fit && load.depth > 0, "1 to {SESSIONS_MAX} sessions, each with a command");
     ensure!(load.bytes <= BLOCK_MAX as u64 || !moves_data(load.work), "at most {BLOCK_MAX} bytes");
     let target = load.url2.as_ref().unwrap_or(&load.url);
+    if load.work == Work::CompareAndWrite {
+        prepare_locks(target, load.span)?;
+    }
     let place = Place::parse(target).context("write iscsi://HOST:PORT/TARGET-NAME/LUN")?;
     let maker = Maker::new(load.work, load.bytes, load.span, designators(load)?)?;
     let mut sessions = Vec::new();
@@ -164,6 +176,31 @@ pub fn run(load: &Load) -> Result<Figures> {
     let seconds = started.elapsed().as_secs_f64();
     let busy = (processor_seconds()? - busy_before) / seconds;
     Ok(run.figures(seconds, busy))
+}
+
+/// Writes the blocks that COMPARE AND WRITE is measured on. They are no zeros: zeros in place of zeros
+/// need nothing of an array.
+///
+/// # Errors
+/// As [`run`], and when the span is no multiple of 64 KiB.
+pub fn prepare_locks(url: &str, span: u64) -> Result<()> {
+    ensure!(span.is_multiple_of(LOCKS_WRITE), "the span of locks is a multiple of 64 KiB");
+    let load = Load {
+        url: url.to_owned(),
+        url2: None,
+        work: Work::WriteLocks,
+        bytes: LOCKS_WRITE,
+        sessions: 1,
+        depth: 8,
+        span,
+        duration: PREPARATION_MAX,
+        once: true,
+        sends: Sends::Each,
+        digests: false,
+    };
+    let written = run(&load)?.operations;
+    ensure!(written == span / LOCKS_WRITE, "the blocks for locks were not written in time");
+    Ok(())
 }
 
 impl Run<'_> {
@@ -268,7 +305,7 @@ impl Run<'_> {
 fn moves_data(work: Work) -> bool {
     match work {
         Work::RandomRead | Work::RandomWrite | Work::Mixed | Work::Read | Work::Write => true,
-        Work::CompareAndWrite => true,
+        Work::CompareAndWrite | Work::WriteLocks => true,
         Work::WriteSame | Work::Unmap | Work::ExtendedCopy => false,
     }
 }

@@ -7,8 +7,12 @@ use serde::Serialize;
 
 use crate::initiator::cdb;
 use crate::initiator::histogram::Histogram;
+use crate::initiator::lean::{LOCK_BYTE, prepare_locks};
 use crate::initiator::session::{BLOCK_BYTES, Data, Finished, HeaderDigest, Session};
 use crate::initiator::times::times;
+
+/// Bytes of the LUN that locks are on, unless the load says how many.
+const LOCKS_SPAN: u64 = 64 << 20;
 
 /// What each command is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +27,7 @@ pub enum Kind {
     WriteSame,
     /// UNMAP.
     Unmap,
-    /// COMPARE AND WRITE of a block of zeros with itself.
+    /// COMPARE AND WRITE of a block with itself; the blocks are written first.
     CompareAndWrite,
 }
 
@@ -134,7 +138,10 @@ impl Maker {
                 (cdb::write(lba, blocks as u32), spare.unwrap_or_else(fresh))
             }
             Kind::WriteSame => (cdb::write_same(lba, blocks as u32), zeros(512)),
-            Kind::CompareAndWrite => (cdb::compare_and_write(lba, 1), zeros(1024)),
+            Kind::CompareAndWrite => (
+                cdb::compare_and_write(lba, 1),
+                Data::Out(vec![LOCK_BYTE; 2 * BLOCK_BYTES as usize]),
+            ),
             Kind::Unmap => {
                 let list = cdb::unmap_list(lba, blocks as u32);
                 (cdb::unmap(list.len() as u16), Data::Out(list))
@@ -210,8 +217,14 @@ fn maker(load: &Load, target: &Session) -> Result<Maker> {
         }
         _ => None,
     };
-    let span = load.span.unwrap_or(target.size_bytes).min(target.size_bytes);
+    // All that locks are on is written first: not a whole LUN unless somebody says so.
+    let is_locks = load.kind == Kind::CompareAndWrite;
+    let usual = if is_locks { LOCKS_SPAN } else { target.size_bytes };
+    let span = load.span.unwrap_or(usual).min(target.size_bytes);
     ensure!(span >= load.bytes, "the LUN is smaller than one command");
+    if is_locks {
+        prepare_locks(load.url2.as_ref().unwrap_or(&load.url), span)?;
+    }
     let random = Random(0x2545_f491_4f6c_dd1d);
     let places = span / load.bytes;
     Ok(Maker { kind: load.kind, bytes: load.bytes, places, random, next: 0, naa })

@@ -48,7 +48,10 @@ pub(crate) struct Connection {
     /// Why its login was refused, where the status that was sent says less.
     pub(crate) refusal: Option<Reason>,
     /// The socket may hold bytes that were not read.
-    pub(crate) readable: bool,
+    readable: bool,
+    /// The peer sends no more: behind its last bytes the end waits to be read, and no event will tell
+    /// of it again.
+    at_end: bool,
     /// The socket took all bytes that it was given.
     writable: bool,
 }
@@ -98,6 +101,7 @@ impl Connection {
             ending: Ending::Failure,
             refusal: None,
             readable: true,
+            at_end: false,
             writable: true,
         }
     }
@@ -117,8 +121,8 @@ impl Connection {
             Err(error) => return Err(Pause::Closed(error)),
         };
         // epoll(7): on a stream socket, a short read means that nothing is left; the next bytes
-        // raise a new event.
-        self.readable = received == room;
+        // raise a new event. Not so of the end of the stream, if the last event told of both.
+        self.readable = received == room || self.at_end;
         self.received += received as u64;
         self.iscsi.received(received);
         Ok(received)
@@ -146,6 +150,12 @@ impl Connection {
             && read_this_turn < RECEIVE_BUDGET
             && self.iscsi.send_queue_bytes() < SEND_QUEUE_BYTES_MAX
             && !self.iscsi.should_rest()
+    }
+
+    /// An event told of bytes, or of the end of the stream behind them.
+    pub(crate) fn became_readable(&mut self, at_end: bool) {
+        self.readable = true;
+        self.at_end |= at_end;
     }
 
     pub(crate) fn became_writable(&mut self) {

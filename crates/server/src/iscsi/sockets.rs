@@ -25,7 +25,7 @@ impl Reactor {
             self.iscsi.ready.push(slot);
         }
         if event.is_readable() {
-            connection.readable = true;
+            connection.became_readable(event.is_read_closed());
             self.iscsi.readable.push(slot);
         }
     }

@@ -127,6 +127,7 @@ impl Coming {
             if let Err(reason) = self.shared.hear(number, report) {
                 return lines.send(&Message::Refused { reason }).await;
             }
+            self.shared.check_pulse()?;
             let own = Arc::clone(&self.told.borrow());
             lines.send(&Message::Report(Report::clone(&own))).await?;
             sleep(LINK_GAP).await;
@@ -170,6 +171,7 @@ async fn tell(
 ) -> Result<(), String> {
     let mut lines = connect(shared, address, pinned).await?;
     while is_meant() {
+        shared.check_pulse()?;
         let began = Instant::now();
         let own = Arc::clone(&told.borrow_and_update());
         lines.send(&Message::Report(Report::clone(&own))).await?;

@@ -3,12 +3,13 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use control::link::{Message, emit};
+use control::link::{Message, Readiness, emit};
 
 use super::*;
-use crate::limits::{LINK_CONNECTIONS_MAX, LINK_LINE_BYTES_MAX, LINK_PATIENCE};
+use crate::limits::{HEARTBEAT_MAX, LINK_CONNECTIONS_MAX, LINK_LINE_BYTES_MAX, LINK_PATIENCE};
 
 const ARRAY: &str = "0123456789abcdef";
 
@@ -16,6 +17,8 @@ const ARRAY: &str = "0123456789abcdef";
 struct Node {
     _folder: tempfile::TempDir,
     link: Link,
+    /// Its loop goes on while this is not set.
+    stands_still: Arc<AtomicBool>,
 }
 
 fn node(number: u16, array: &str) -> Node {
@@ -26,8 +29,23 @@ fn node(number: u16, array: &str) -> Node {
         number,
         listen: Some("127.0.0.1:0".parse().unwrap()),
         peers: BTreeMap::new(),
+        pulse: Arc::new(Heartbeat::new()),
     };
-    Node { _folder: folder, link: Link::start(&directory, place).unwrap() }
+    let stands_still = Arc::new(AtomicBool::new(false));
+    let (pulse, is_over) = (Arc::clone(&place.pulse), Arc::clone(&stands_still));
+    thread::spawn(move || {
+        while !is_over.load(Ordering::Relaxed) {
+            pulse.beat();
+            thread::sleep(Duration::from_millis(100));
+        }
+    });
+    Node { _folder: folder, link: Link::start(&directory, place).unwrap(), stands_still }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        self.stands_still.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Node {
@@ -71,8 +89,12 @@ fn two_that_were_paired_know_what_each_says() {
     let portals = BTreeMap::from([("192.0.2.1:3260".parse().unwrap(), 1)]);
     for state in [PathState::Transitioning, PathState::ActiveOptimized] {
         let pools = BTreeMap::from([("ab".to_owned(), state)]);
-        one.link.tell(&portals, &pools);
+        let configured = BTreeMap::from([("p".to_owned(), serde_json::json!({"state": state}))]);
+        let readiness = Readiness { reaches: ["cd".to_owned()].into(), ..Readiness::default() };
+        one.link.tell(&portals, &pools, &configured, &readiness);
         soon("what it says", || two.link.views()[&1].pools.as_ref() == Some(&pools));
+        let view = &two.link.views()[&1];
+        assert_eq!((&view.configured, view.readiness.as_ref()), (&configured, Some(&readiness)));
     }
     let view = two.link.views()[&1].clone();
     assert_eq!((view.portals, view.version.as_deref()), (portals.clone(), Some("0.1.0")));
@@ -217,4 +239,21 @@ fn a_thousand_connections_that_say_nothing_keep_no_peer_away() {
     thread::sleep(LINK_PATIENCE);
     assert!(one.hears(2) && two.hears(1));
     assert!(heard(&one, 2) > before.0 && heard(&two, 1) > before.1);
+}
+
+/// Its threads live, and would go on saying what its loop said last.
+#[test]
+fn a_daemon_whose_loop_stands_still_is_not_heard_until_it_goes_on() {
+    let [one, two] = paired();
+    assert!(two.link.silence(1, Instant::now()).unwrap() < LINK_PATIENCE);
+    assert_eq!(two.link.silence(3, Instant::now()), None, "it is not paired");
+    one.stands_still.store(true, Ordering::Relaxed);
+    thread::sleep(HEARTBEAT_MAX);
+    soon("it is silent", || !two.hears(1));
+    assert!(one.hears(2), "it still hears the other one");
+    assert!(two.link.silence(1, Instant::now()).unwrap() >= Duration::from_secs(3));
+    let before = Instant::now().checked_sub(HEARTBEAT_MAX).unwrap();
+    assert_eq!(two.link.silence(1, before), Some(Duration::ZERO), "it was heard since");
+    one.link.shared.pulse.beat();
+    soon("it is heard again", || two.hears(1));
 }

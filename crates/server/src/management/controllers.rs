@@ -13,7 +13,7 @@ use store::{Change, Failure, Health, Outcome};
 
 use super::pools::UnavailablePool;
 use super::problems::{conflict, gone};
-use super::{Management, PoolStep, Progress};
+use super::{Management, Parameters, PoolStep, Progress};
 use crate::controller::Controller;
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
@@ -30,8 +30,13 @@ impl Management {
     pub(crate) fn look_at_controllers(&mut self, plane: &mut DataPlane) {
         if self.controller().is_one_of_several() {
             self.go_on_opening(plane);
+            // Before any command of a host that came since the last turn: a daemon that stood still may
+            // have been fenced.
+            self.beat(plane);
             self.tell_access(plane);
             self.look_at_link(plane);
+            self.hand_over(plane);
+            self.fail_back(plane);
         }
     }
 
@@ -42,6 +47,7 @@ impl Management {
         };
         match pool.health() {
             _ if self.claims.is_claimed(name, Purpose::Switch) => Standing::Changing,
+            _ if pool.is_in_doubt => Standing::Changing,
             Health::Ready if self.knows_records(slot) => Standing::Served,
             Health::ReadOnly { .. } => Standing::Served,
             Health::Ready | Health::Opening | Health::Closed => Standing::Changing,
@@ -130,7 +136,12 @@ impl Management {
     ///
     /// # Errors
     /// When it changes what all controllers share, and another one has a pool.
-    pub(super) fn check_controller(&self, plane: &DataPlane, route: Route) -> Result<(), Problem> {
+    pub(super) fn check_controller(
+        &self,
+        plane: &DataPlane,
+        route: Route,
+        parameters: &Parameters,
+    ) -> Result<(), Problem> {
         let is_of_this_daemon = matches!(
             route,
             Route::ResumePool
@@ -138,6 +149,7 @@ impl Management {
                 | Route::PairControllers
                 | Route::JoinController
                 | Route::ForgetController
+                | Route::SetMaintenance
                 | Route::CreatePortal
                 | Route::DeletePortal
                 | Route::CloseSession
@@ -151,7 +163,10 @@ impl Management {
             return Ok(());
         }
         let names = self.configuration.pools.keys();
-        if !may_change(names.map(|name| self.standing(plane, name))) {
+        // It is recorded in that pool alone, so that whoever has the pool may change it.
+        let is_of_own_pool = matches!(route, Route::SetFailBack)
+            && self.told_standing(plane, parameters.get("pool")) == Standing::Served;
+        if !is_of_own_pool && !may_change(names.map(|name| self.standing(plane, name))) {
             return Err(self.at_another_controller(plane));
         }
         let mut names = self.configuration.pools.keys();
@@ -193,12 +208,11 @@ impl Management {
         is_opening || self.may_learn(plane, slot) || self.claims.is_claimed(name, Purpose::Switch)
     }
 
-    /// Begins to give a pool up, so that another controller takes it.
-    pub(super) fn switch_pool(
-        &mut self,
-        plane: &mut DataPlane,
-        name: &str,
-    ) -> Result<Progress, Problem> {
+    /// A pool that may be given up now.
+    ///
+    /// # Errors
+    /// When there is one controller, the pool does not serve, or something goes on in it.
+    pub(super) fn check_switch(&self, plane: &DataPlane, name: &str) -> Result<PoolId, Problem> {
         if !self.controller().is_one_of_several() {
             return Err(conflict(
                 &"this array has one controller: start gantryd with --controller and --peer-portal first",
@@ -208,6 +222,16 @@ impl Management {
         if self.works_on(pool) || !self.has_all_records(pool) {
             return Err(conflict(&format!("pool '{name}' is just changing: try again")));
         }
+        Ok(pool)
+    }
+
+    /// Begins to give a pool up, so that another controller takes it.
+    pub(super) fn switch_pool(
+        &mut self,
+        plane: &mut DataPlane,
+        name: &str,
+    ) -> Result<Progress, Problem> {
+        let pool = self.check_switch(plane, name)?;
         self.claims.claim(name, Purpose::Switch)?;
         self.tell_access(plane);
         let ticket = plane.begin(pool, Change::Close).ok_or_else(gone)?;

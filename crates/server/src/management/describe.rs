@@ -79,8 +79,8 @@ impl Management {
             name: name.to_owned(),
             uuid: hexadecimal(&configuration.uuid),
             size_bytes: pool_bytes(served, &devices),
-            devices,
             mirrors: served.map(|pool| self.mirrors(pool)).unwrap_or_default(),
+            departure: served.and_then(|pool| self.describe_departure(pool)),
             spares: configuration
                 .mirroring
                 .spares
@@ -100,19 +100,23 @@ impl Management {
                 let since = self.journal_losses.get(name).copied();
                 describe_loss(loss, since.unwrap_or_else(now))
             }),
-            backing: served.map(|pool| backing(plane, pool)).unwrap_or_default(),
+            backing: served.map(|pool| backing(plane, pool, &devices)).unwrap_or_default(),
             backing_free_bytes: served.and_then(|pool| pool.backing.free_bytes()),
             backing_state: served.map(|pool| backing_state(pool.backing.state)).unwrap_or_default(),
             backing_message: served.and_then(|pool| pool.backing.message(&pool.space())),
             space: served.map(space),
             thresholds: control::thresholds::describe(configuration.thresholds),
             delete_scheduled_snapshots: configuration.delete_scheduled_snapshots,
+            preferred_controller: configuration.fail_back.preferred_controller,
+            fail_back_seconds: configuration.fail_back.after_seconds,
+            fail_back_waits_for: self.describe_fail_back(plane, name),
             fill: self.pool_fill(name),
             volumes: served.map_or(0, volume_count),
             snapshots: served.map_or(0, |pool| pool.store.snapshot_count()),
             memory_bytes: served.map_or(0, |pool| pool.memory_bytes),
             counters: served.map(Self::counters).unwrap_or_default(),
             tags: self.configuration.tags(Tagged::Pool(name)),
+            devices,
         }
     }
 
@@ -239,20 +243,30 @@ fn hidden_bytes(pool: &ServedPool) -> u64 {
     hidden(&pool.store).map(|volume| volume.spec.size_bytes).sum()
 }
 
-/// The devices as they are, or as they are configured while the pool is not served.
+/// The devices as they are, or as they are configured while the pool is not served. Those of a pool
+/// without mirrors have the numbers by which the pool knows them.
 pub(super) fn devices(served: Option<&ServedPool>, configuration: &array::Pool) -> Vec<Device> {
     let statuses: Vec<_> = served.into_iter().flat_map(|pool| pool.store.mirrors()).collect();
-    let used = |name: &DeviceName| {
-        let mut open = served?.devices.iter();
-        let (slot, _) = open.find(|(_, open)| open.name == *name)?;
-        let of_slot = |status: &&MirrorStatus| status.members.iter().any(|m| m.slot == Some(slot));
-        statuses.iter().find(of_slot).map(|status| status.size_bytes)
+    let is_plain = statuses.iter().all(|status| !status.is_mirror);
+    let of_slot = |slot: u8| {
+        let has = |status: &&MirrorStatus| status.members.iter().any(|m| m.slot == Some(slot));
+        statuses.iter().find(has)
+    };
+    let at = |place: usize, name: &DeviceName| {
+        let mut open = served?.devices.iter().filter(|(_, open)| !open.is_lost);
+        let found =
+            if is_plain { open.nth(place) } else { open.find(|(_, open)| open.name == *name) };
+        of_slot(found?.0)
     };
     let devices = configuration.devices.iter().enumerate();
-    let describe = |(index, device): (usize, &array::PoolDevice)| Device {
-        index,
-        device: device.device.to_string(),
-        size_bytes: used(&device.device).unwrap_or(device.size_bytes),
+    let describe = |(place, device): (usize, &array::PoolDevice)| {
+        let status = at(place, &device.device);
+        let number = status.filter(|_| is_plain).map(|status| status.device.into());
+        Device {
+            index: number.unwrap_or(place),
+            device: device.device.to_string(),
+            size_bytes: status.map_or(device.size_bytes, |status| status.size_bytes),
+        }
     };
     devices.map(describe).collect()
 }
@@ -276,7 +290,7 @@ fn resilver(status: ResilverStatus) -> api::Resilver {
 }
 
 /// The file systems under a pool, with the other pools on each.
-fn backing(plane: &DataPlane, pool: &ServedPool) -> Vec<api::Backing> {
+fn backing(plane: &DataPlane, pool: &ServedPool, devices: &[Device]) -> Vec<api::Backing> {
     let shares = |id: u64| {
         let others = plane.pools.iter().filter(|(_, other)| other.name != pool.name);
         let alike = others.filter(move |(_, other)| {
@@ -284,12 +298,16 @@ fn backing(plane: &DataPlane, pool: &ServedPool) -> Vec<api::Backing> {
         });
         alike.map(|(_, other)| other.name.clone()).collect()
     };
+    let number = |slot: usize| {
+        let name = pool.devices.get(slot)?.name.to_string();
+        devices.iter().find(|device| device.device == name).map(|device| device.index)
+    };
     let describe = |system: &FileSystem| api::Backing {
         file_system: system.mount_point.display().to_string(),
         size_bytes: system.size_bytes,
         free_bytes: system.free_bytes,
         unallocated_bytes: system.unallocated_bytes,
-        devices: system.devices.clone(),
+        devices: system.devices.iter().filter_map(|&slot| number(slot)).collect(),
         shared_with: shares(system.id),
     };
     pool.backing.file_systems.iter().map(describe).collect()

@@ -162,6 +162,7 @@ impl Export {
             devices: self.devices.get(name).cloned().unwrap_or_default(),
             thresholds: control::thresholds::describe(pool.thresholds),
             delete_scheduled_snapshots: Some(pool.delete_scheduled_snapshots),
+            fail_back: Some(control::settings::describe_fail_back(pool.fail_back)),
             tags: Some(self.array.tags(Tagged::Pool(name))),
         });
         pools.collect()

@@ -15,9 +15,9 @@ use crate::pool::{OpenDevice, Pool};
 use crate::pools::PoolId;
 
 impl Management {
-    /// Gives up a pool that another owner took: hosts are told to wait, nothing more is written, and it
-    /// is opened again only when an administrator asks. Registering by itself would give this array
-    /// write access back beside its successor.
+    /// Gives up a pool that another owner took: hosts are told to wait, and nothing more is written. The
+    /// only controller of an array opens it again only when an administrator asks: registering by itself
+    /// would give it write access back beside its successor.
     pub(super) fn check_fence(&mut self, plane: &mut DataPlane, slot: PoolId) {
         let Some(mut pool) = plane.pools.get_mut(slot) else { return };
         pool.look_at_fence();
@@ -32,12 +32,28 @@ impl Management {
         if self.closing || self.unavailable.contains_key(&name) {
             return;
         }
-        let reason = format!(
-            "another owner took {device} from this array, which has stopped writing to it: hosts are \
-             told to wait. 'gantry pool open {name}' opens it when the other one has let go, and \
-             '--break-lock' takes it back"
-        );
+        let reason = if self.controller().is_one_of_several() {
+            self.warn(&name, format!("was taken by another controller: {device} refuses this one"));
+            format!("another controller took {device} from this one, which is standby now")
+        } else {
+            format!(
+                "another owner took {device} from this array, which has stopped writing to it: hosts are \
+                 told to wait. 'gantry pool open {name}' opens it when the other one has let go, and \
+                 '--break-lock' takes it back"
+            )
+        };
         self.set_unavailable(&name, UnavailablePool::because(reason), Trouble::Fenced);
+    }
+
+    /// A controller of several that was fenced is standby as every other one: the pool is tried
+    /// respectfully, after its devices were closed, and they are registered with anew only when nobody
+    /// else is.
+    pub(super) fn fenced_or_standby(&mut self, pool: &str, trouble: Trouble) -> Trouble {
+        if trouble != Trouble::Fenced || !self.controller().is_one_of_several() {
+            return trouble;
+        }
+        self.note_lost(pool);
+        Trouble::Held
     }
 
     /// A device that cannot be reserved is told of once, in the life of the daemon.
@@ -106,8 +122,8 @@ pub(super) fn is_held(error: &OpenError) -> bool {
 /// Who has the device that could not be opened.
 pub(super) fn lock_holders(error: &OpenError) -> Vec<LockHolder> {
     let (path, holders) = match error {
-        OpenError::Held { path, holders } => (path, holders.as_slice()),
-        OpenError::InUse { path, holder } => (path, holder.as_slice()),
+        OpenError::Held { path, holders, .. } => (path, holders.as_slice()),
+        OpenError::InUse { path, holder, .. } => (path, holder.as_slice()),
         OpenError::Missing(_)
         | OpenError::Exists(_)
         | OpenError::WrongKind { .. }

@@ -32,7 +32,7 @@ pub(super) enum Job {
     /// A larger device, or larger members of a mirror.
     Grow { growths: Vec<DeviceGrowth>, growing: Growing },
     /// The devices of a pool that is opened anew.
-    Open(Opening),
+    Open(Box<Opening>),
     /// Records of a pool and the configuration.
     Compare(Comparing),
     /// A pool that is to be imported.

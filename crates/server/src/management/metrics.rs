@@ -51,6 +51,9 @@ metrics! {
     STARTED = "gantry_start_time_seconds" "gauge" "When the daemon started, seconds since 1970.";
     PROCESSOR = "process_cpu_seconds_total" "counter" "Processor time of all threads of the daemon, in user and in system mode.";
     CONTROLLER = "gantry_controller_reachable" "gauge" "1 while another controller of the array is heard on the link.";
+    POOLS_LOST = "gantry_pools_lost_total" "counter" "Pools that another controller took from this one, which is fenced.";
+    TAKE_OVERS = "gantry_take_overs_total" "counter" "Pools that this controller took by itself from others that were gone without letting go.";
+    FAIL_BACKS = "gantry_fail_backs_total" "counter" "Pools that this controller gave back by itself to the one that should have them.";
     SESSIONS = "gantry_sessions" "gauge" "Sessions in full-feature phase.";
     CONNECTIONS = "gantry_connections" "gauge" "TCP connections of initiators, by what they are.";
     CONNECTIONS_MAX = "gantry_connections_max" "gauge" "As many TCP connections of initiators there may be.";
@@ -103,6 +106,11 @@ metrics! {
     RESILVER_COPIED = "gantry_mirror_resilver_copied_bytes" "gauge" "Bytes that were copied to a member that is being filled.";
     RESILVER_LEFT = "gantry_mirror_resilver_left_bytes" "gauge" "Bytes that are yet to be copied to it, as far as it is known.";
     RESILVER_PAUSED = "gantry_mirror_resilver_paused" "gauge" "1 while the filling rests because an administrator said so.";
+    DEPARTURE_LEFT = "gantry_pool_departure_left_bytes" "gauge" "Bytes that are yet to be moved from a device that leaves its pool.";
+    DEPARTURE_COPIED = "gantry_pool_departure_copied_bytes" "gauge" "Bytes that were copied from it since it began to leave, or since the pool was opened.";
+    DEPARTURE_PAUSED = "gantry_pool_departure_paused" "gauge" "1 while it rests because an administrator said so.";
+    DEPARTURE_WAITS = "gantry_pool_departure_waits_for_space" "gauge" "1 while the other devices have no room for what is on it.";
+    DEPARTURE_UNREADABLE = "gantry_pool_departure_unreadable_blocks" "gauge" "Blocks of it that cannot be read, and keep it.";
     SPARES = "gantry_pool_spares" "gauge" "Spares that a pool with mirrors has.";
     SPARE_MISSING = "gantry_pool_spare_missing" "gauge" "1 while a spare is not there, or smaller than it should be.";
     EVENTS = "gantry_events_total" "counter" "Events, also those that are counted with equal ones.";
@@ -229,6 +237,9 @@ impl Management {
             let labels = [("controller", &*number.to_string())];
             page.sample(CONTROLLER.name, &labels, f64::from(u8::from(view.is_reachable)));
         }
+        page.single(&TAKE_OVERS, &[], self.peers.take_over.taken as f64);
+        page.single(&POOLS_LOST, &[], self.peers.take_over.lost as f64);
+        page.single(&FAIL_BACKS, &[], self.peers.fail_back.given_back as f64);
         page.single(&SESSIONS, &[], sessions.len() as f64);
         admission_metrics(page, plane);
         page.single(&RECEIVED, &[], received as f64);
@@ -289,6 +300,7 @@ fn pool_metrics(page: &mut Page, pools: &[PoolFacts], configuration: &Configurat
     pool_errors(page, pools);
     mirrors::member_metrics(page, pools);
     mirrors::mirror_metrics(page, pools);
+    mirrors::departure_metrics(page, pools);
     mirrors::spare_metrics(page, pools);
     device_metrics(page, pools);
 }

@@ -5,19 +5,23 @@
 //! open keep their logical units, which are not ready.
 
 use std::os::unix::fs::MetadataExt;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use api::Problem;
 use array::PoolDevice;
 use block::DeviceError;
 use control::reopening::{Asked, Caution, Sight, Told, Trouble};
+use control::take_over::{Sighting, Taking, rest_of_lease};
 use device::{Breaking, OpenError};
 use store::{Failure, OpenMode};
 
+use super::departures::evacuation_rate;
 use super::fencing::{is_held, lock_holders};
 use super::pools::{UnavailablePool, pool_unavailable};
 use super::problems::{conflict, gone, refused};
 use super::resume::{Resuming, loss_of};
+use super::take_over::sighting_of;
 use super::{Caller, Job, Management, PoolStep, Progress, deliver};
 use crate::data_plane::{DataPlane, Ticket};
 use crate::limits::DEVICE_STALL_MIN;
@@ -34,6 +38,10 @@ struct Place {
     /// Where its logical units are, if they are there already.
     slot: Option<PoolId>,
     ticket: Ticket,
+    /// When the try began.
+    began: Duration,
+    /// From which controller it takes the pool, though nobody asked for that.
+    taking: Option<Taking>,
 }
 
 /// A pool of which another thread opens the devices.
@@ -59,11 +67,16 @@ struct NotOpened {
     trouble: Trouble,
     problem: Box<Problem>,
     lock_holders: Vec<api::LockHolder>,
+    /// Whose heart beats in them.
+    sighting: Option<Sighting>,
+    /// Whether every device is there.
+    reaches_all: bool,
 }
 
 impl NotOpened {
     fn because(trouble: Trouble, problem: Problem) -> Self {
-        Self { trouble, problem: Box::new(problem), lock_holders: Vec::new() }
+        let (lock_holders, sighting) = (Vec::new(), None);
+        Self { trouble, problem: Box::new(problem), lock_holders, sighting, reaches_all: false }
     }
 
     /// The first device that could not be opened is told, and who holds any of them.
@@ -73,8 +86,9 @@ impl NotOpened {
             Some(error) => (trouble_of_device(error), conflict(error)),
             None => (Trouble::Absent, gone()),
         };
-        let problem = Box::new(problem);
-        Self { trouble, problem, lock_holders: errors.iter().flat_map(lock_holders).collect() }
+        let lock_holders = errors.iter().flat_map(lock_holders).collect();
+        let (sighting, reaches_all) = (sighting_of(errors), errors.iter().all(is_held));
+        Self { trouble, problem: Box::new(problem), lock_holders, sighting, reaches_all }
     }
 }
 
@@ -88,11 +102,18 @@ impl Opening {
         let Self { place, configuration, options, caution, old, knowledge } = self;
         drop(old);
         let sights: Vec<Sight> = configuration.devices.iter().map(sight).collect();
-        let pool = caution.admits(&sights).map_err(|trouble| left_alone(&place.name, trouble));
+        let pool =
+            caution.admits(&sights).map_err(|trouble| left_alone(&place.name, trouble, &sights));
+        let is_broken = knowledge.breaking != Breaking::NONE;
         let pool = pool.and_then(|()| {
             let tag = place.ticket.tag();
             let opened = Pool::open(&place.name, &configuration, options, knowledge, tag);
-            opened.map(Box::new).map_err(|errors| NotOpened::by(&errors))
+            let mut opened = opened.map_err(|errors| NotOpened::by(&errors))?;
+            if is_broken {
+                let known = place.taking.as_ref().map_or(&[][..], |taking| &taking.beats);
+                thread::sleep(rest_of_lease(&opened.read_beats(), known));
+            }
+            Ok(Box::new(opened))
         });
         Opened { place, sights: Some(sights), pool }
     }
@@ -128,12 +149,13 @@ fn silence(pool: &str) -> String {
     )
 }
 
-fn left_alone(pool: &str, trouble: Trouble) -> NotOpened {
+fn left_alone(pool: &str, trouble: Trouble, sights: &[Sight]) -> NotOpened {
     let detail = format!(
         "files of pool '{pool}' are still being written, by a copy that is under way or by another \
          process that uses them: it is opened when they rest"
     );
-    NotOpened::because(trouble, conflict(&detail))
+    let reaches_all = !sights.contains(&Sight::Absent);
+    NotOpened { reaches_all, ..NotOpened::because(trouble, conflict(&detail)) }
 }
 
 fn trouble_of_device(error: &OpenError) -> Trouble {
@@ -196,7 +218,7 @@ impl Management {
         }
         let now = self.clock();
         for name in self.reopening.due(now) {
-            if self.claims.check_free(&name).is_ok() {
+            if self.claims.check_free(&name).is_ok() && self.may_take(&name) {
                 self.try_by_itself(plane, &name);
             }
         }
@@ -220,17 +242,45 @@ impl Management {
         (mode, asked): (OpenMode, Asked),
         (lacking, breaking): (Lacking, Breaking),
     ) -> Result<Progress, Problem> {
+        let knowledge = knowledge(plane, lacking, breaking);
+        let opening = self.begin_opening(plane, name, (mode, asked), knowledge)?;
+        Ok(Progress::Job(Job::Open(Box::new(opening))))
+    }
+
+    /// Takes a pool from another controller, which is fenced before anything is read.
+    fn take_pool(
+        &mut self,
+        plane: &mut DataPlane,
+        name: &str,
+        mode: OpenMode,
+        taking: Taking,
+    ) -> Result<Progress, Problem> {
+        let breaking = Breaking { holders: taking.holders.clone() };
+        let knowledge = knowledge(plane, Lacking::Nothing, breaking);
+        let mut opening = self.begin_opening(plane, name, (mode, Asked::ByNobody), knowledge)?;
+        opening.place.taking = Some(taking);
+        Ok(Progress::Job(Job::Open(Box::new(opening))))
+    }
+
+    fn begin_opening(
+        &mut self,
+        plane: &mut DataPlane,
+        name: &str,
+        (mode, asked): (OpenMode, Asked),
+        knowledge: Knowledge,
+    ) -> Result<Opening, Problem> {
         let configuration = self.configuration.pool(name).map_err(|error| refused(&error))?.clone();
         let slot = plane.pool_named(name).map(|(slot, _)| slot);
         let old = slot.and_then(|slot| plane.pools.get_mut(slot));
         let old = old.map(|mut pool| std::mem::take(&mut pool.devices)).unwrap_or_default();
-        let options = PoolOptions { mode, ..self.pool_options(self.configuration.pools.len()) };
+        let evacuation_rate = evacuation_rate(&configuration);
+        let usual = self.pool_options(self.configuration.pools.len());
+        let options = PoolOptions { mode, evacuation_rate, ..usual };
         let caution = self.reopening.begin(name, asked, self.clock());
         let (name, uuid, ticket) = (name.to_owned(), configuration.uuid, plane.new_ticket());
-        let place = Place { name, uuid, mode, asked, slot, ticket };
-        let knowledge = knowledge(plane, lacking, breaking);
-        let opening = Opening { place, configuration, options, caution, old, knowledge };
-        Ok(Progress::Job(Job::Open(opening)))
+        let (began, taking) = (self.clock(), None);
+        let place = Place { name, uuid, mode, asked, slot, ticket, began, taking };
+        Ok(Opening { place, configuration, options, caution, old, knowledge })
     }
 
     /// Goes on when the devices of a pool were opened, or could not be.
@@ -239,7 +289,7 @@ impl Management {
         plane: &mut DataPlane,
         Opened { place, sights, pool: opened }: Opened,
     ) -> Result<Progress, Problem> {
-        let Place { name, uuid, mode, asked, slot, ticket } = place;
+        let Place { name, uuid, mode, asked, slot, ticket, began, taking } = place;
         let configured = self.configuration.pools.get(&name);
         if self.closing || configured.is_none_or(|pool| pool.uuid != uuid) {
             self.in_background(move || drop(opened));
@@ -253,21 +303,36 @@ impl Management {
             self.reopening.failed(&name, Trouble::Unchanged, self.clock());
             return Err(problem);
         }
-        let opened = match opened {
+        let mut opened = match opened {
             Ok(opened) => *opened,
-            Err(NotOpened { trouble, problem, lock_holders }) => {
+            Err(NotOpened { trouble, problem, lock_holders, sighting, reaches_all }) => {
                 if self.reopening.take_asked(&name, trouble) {
                     let asked = (mode, Asked::ByAdministrator);
                     return self.try_to_open(plane, &name, asked, RESPECTFUL);
                 }
                 let reason = problem.detail.clone();
-                let unavailable =
-                    UnavailablePool { lock_holders, ..UnavailablePool::because(reason) };
+                let unavailable = UnavailablePool {
+                    lock_holders,
+                    reaches_all,
+                    ..UnavailablePool::because(reason)
+                };
                 self.set_unavailable(&name, unavailable, trouble);
-                return Err(*problem);
+                let is_asked = asked == Asked::ByAdministrator;
+                let taking =
+                    if is_asked { None } else { self.consider_taking(&name, sighting, began) };
+                return match taking {
+                    Some(taking) => self.take_pool(plane, &name, mode, taking),
+                    None => Err(*problem),
+                };
             }
         };
         self.reopening.recovers(&name);
+        if taking.is_some() {
+            self.peers.take_over.taken += 1;
+        }
+        if self.controller().is_one_of_several() {
+            opened.doubt(self.lease(), Instant::now());
+        }
         let how = match asked {
             Asked::ByNobody => Resuming::ByItself,
             Asked::ByAdministrator => Resuming::Asked(mode),
@@ -324,6 +389,7 @@ impl Management {
     /// A pool is open, or configured no more.
     pub(super) fn forget_unavailable(&mut self, plane: &mut DataPlane, name: &str) -> bool {
         self.unavailable.remove(name);
+        self.peers.take_over.watch.forget(name);
         let was_told = self.reopening.forget(name);
         self.forget_mirrors_of_others(plane);
         self.settle_absent_volumes(plane);

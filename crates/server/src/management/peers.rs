@@ -3,14 +3,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use api::{PathState, PoolStanding, Problem, Severity};
 use array::AccessState;
 use axum::body::Bytes;
+use control::controllers::Standing;
+use control::pool_learning;
+use control::pools;
 use control::portals::{describe_state, parse_state};
+use control::procedures::{self, AfterSave};
+use control::reopening::Trouble;
 use tokio::sync::oneshot;
 
+use super::fail_back::FailingBack;
+use super::maintenance::InMaintenance;
+use super::pools::UnavailablePool;
 use super::problems::{bad_request, conflict};
+use super::take_over::TakingOver;
 use super::{Management, Parameters, Progress, deliver, hexadecimal, read_or_default, read_secret};
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
@@ -23,12 +33,34 @@ pub(super) struct Peers {
     pub(super) link: Option<Link>,
     /// How they are, as hosts and administrators were told last.
     pub(super) views: BTreeMap<u16, View>,
+    /// When pools are taken from them.
+    pub(super) take_over: TakingOver,
+    /// Whether pools are given to them and not taken.
+    pub(super) maintenance: InMaintenance,
+    /// What they are told of the pools that are served here, and of which version of the configuration and
+    /// of how pools are served that is.
+    described: (Option<Version>, BTreeMap<String, serde_json::Value>),
+    /// Why pools that they serve cannot be known here, by controller and name.
+    obstacles: BTreeMap<(u16, String), String>,
+    /// When pools are given back to them.
+    pub(super) fail_back: FailingBack,
 }
+
+/// The generation of the configuration, and how pools are served.
+type Version = (u64, BTreeMap<String, PathState>);
 
 impl Peers {
     /// Nothing is known of them yet.
-    pub(super) const fn of(link: Option<Link>) -> Self {
-        Self { link, views: BTreeMap::new() }
+    pub(super) fn of(link: Option<Link>, after: Option<Duration>) -> Self {
+        Self {
+            link,
+            views: BTreeMap::new(),
+            take_over: TakingOver::new(after),
+            maintenance: InMaintenance::new(),
+            described: (None, BTreeMap::new()),
+            obstacles: BTreeMap::new(),
+            fail_back: FailingBack::default(),
+        }
     }
 }
 
@@ -41,7 +73,16 @@ impl Management {
             let state = self.told_standing(plane, name).access_state();
             (hexadecimal(&pool.uuid), describe_state(state))
         });
-        link.tell(&self.own_portals(), &pools.collect());
+        let pools: BTreeMap<String, PathState> = pools.collect();
+        let version = (self.configuration.generation, pools.clone());
+        if self.peers.described.0.as_ref() != Some(&version) {
+            let served = self.configuration.pools.iter().filter(|(_, pool)| {
+                pools.get(&hexadecimal(&pool.uuid)) == Some(&PathState::ActiveOptimized)
+            });
+            self.peers.described = (Some(version), pool_learning::describe(served));
+        }
+        let described = &self.peers.described.1;
+        link.tell(&self.own_portals(), &pools, described, &self.own_readiness());
         let views = link.views();
         if views == self.peers.views {
             return;
@@ -57,6 +98,56 @@ impl Management {
         if pools(&before) != pools(&self.peers.views) {
             self.tell_peer_access(plane);
         }
+        self.learn_pools(plane);
+    }
+
+    /// Takes over what other controllers say of where the devices are of pools that they serve.
+    fn learn_pools(&mut self, plane: &mut DataPlane) {
+        let views = self.peers.views.iter().filter(|(_, view)| view.is_paired);
+        let told: Vec<_> = views
+            .flat_map(|(&number, view)| view.configured.iter().map(move |told| (number, told)))
+            .map(|(number, (name, described))| (number, name.clone(), described.clone()))
+            .collect();
+        let mut obstacles = BTreeMap::new();
+        for (number, name, described) in told {
+            match pool_learning::learn(self.saving.accepted(), &name, &described) {
+                Ok(Some((name, pool))) => self.learn_pool(plane, number, name, pool),
+                Ok(None) => {}
+                Err(obstacle) => drop(obstacles.insert((number, name), obstacle)),
+            }
+        }
+        for ((number, name), obstacle) in &obstacles {
+            if self.peers.obstacles.get(&(*number, name.clone())) != Some(obstacle) {
+                let message = format!(
+                    "controller {number} serves it and has other devices than are known here, and they \
+                     cannot be: {obstacle}. It cannot be taken over like this"
+                );
+                self.events.note(Severity::Warning, format!("pool {name}"), message);
+            }
+        }
+        self.peers.obstacles = obstacles;
+    }
+
+    fn learn_pool(&mut self, plane: &mut DataPlane, number: u16, name: String, pool: array::Pool) {
+        let is_elsewhere = match self.told_standing(plane, &name) {
+            Standing::Closed(_) => self.claims.check_free(&name).is_ok(),
+            Standing::Served | Standing::Changing => false,
+        };
+        if !is_elsewhere {
+            return;
+        }
+        let devices: Vec<String> =
+            pool.devices.iter().map(|device| device.device.to_string()).collect();
+        let message =
+            format!("controller {number} serves it on {}: known here now", devices.join(", "));
+        self.events.note(Severity::Information, format!("pool {name}"), message);
+        if !self.saving.accepted().pools.contains_key(&name) {
+            let reason = format!("controller {number} has it");
+            self.set_unavailable(&name, UnavailablePool::because(reason), Trouble::Held);
+        }
+        let change = procedures::Change::Pool(pools::Change::Add(name, pool));
+        let saved = self.save_for(&change, AfterSave::Forgotten);
+        self.begin(plane, saved);
     }
 
     /// Portals of this controller that others may tell hosts of.
@@ -145,14 +236,25 @@ impl Management {
         self.peers.views.iter().find(|(_, view)| serves(view)).map(|(number, _)| *number)
     }
 
+    /// Whether another controller says on the link that it serves a pool so.
+    pub(super) fn is_told(&self, pool: &str, state: PathState) -> bool {
+        let Some(uuid) = self.configuration.pools.get(pool).map(|pool| hexadecimal(&pool.uuid))
+        else {
+            return false;
+        };
+        let told = |view: &View| view.pools.as_ref().and_then(|pools| pools.get(&uuid)).copied();
+        self.peers.views.values().any(|view| view.is_paired && told(view) == Some(state))
+    }
+
     /// Every controller, and how each pool is served there.
     pub(super) fn list_controllers(&self, plane: &DataPlane) -> Vec<api::Controller> {
         let own = self.controller().group();
         let portals = self.portals().into_iter();
         let portals = portals.filter(|(_, portal)| !self.controller().is_of_another(portal.group));
-        let pools = self.configuration.pools.keys().map(|name| PoolStanding {
+        let pools = self.configuration.pools.iter().map(|(name, pool)| PoolStanding {
             pool: name.clone(),
             state: Some(describe_state(self.told_standing(plane, name).access_state())),
+            preferred: pool.fail_back.preferred_controller == Some(own),
         });
         let this = api::Controller {
             number: own,
@@ -164,6 +266,8 @@ impl Management {
             version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             link: self.controller().link().map(|address| address.to_string()),
             paired: true,
+            take_over_after: self.take_over_after(),
+            maintenance: Some(self.peers.maintenance.is_on()),
             problem: None,
         };
         let mut known = self.controller().known_others();
@@ -182,11 +286,11 @@ impl Management {
         let state = |uuid: &[u8; 16]| -> Option<PathState> {
             view.pools.as_ref()?.get(&hexadecimal(uuid)).copied()
         };
-        let pools = self
-            .configuration
-            .pools
-            .iter()
-            .map(|(name, pool)| PoolStanding { pool: name.clone(), state: state(&pool.uuid) });
+        let pools = self.configuration.pools.iter().map(|(name, pool)| PoolStanding {
+            pool: name.clone(),
+            state: state(&pool.uuid),
+            preferred: pool.fail_back.preferred_controller == Some(number),
+        });
         api::Controller {
             number,
             is_this: false,
@@ -197,6 +301,8 @@ impl Management {
             version: view.version,
             link: view.address,
             paired: view.is_paired,
+            take_over_after: None,
+            maintenance: view.readiness.map(|readiness| readiness.maintenance),
             problem: view.problem,
         }
     }

@@ -30,11 +30,13 @@ pub(crate) struct UnavailablePool {
     pub(crate) loss: Option<store::JournalLoss>,
     /// Who holds its devices, if that is why.
     pub(crate) lock_holders: Vec<api::LockHolder>,
+    /// Whether every device was there when they were last opened, though another one may hold it.
+    pub(crate) reaches_all: bool,
 }
 
 impl UnavailablePool {
     pub(super) fn because(reason: String) -> Self {
-        Self { reason, loss: None, lock_holders: Vec::new() }
+        Self { reason, loss: None, lock_holders: Vec::new(), reaches_all: false }
     }
 }
 
@@ -103,7 +105,7 @@ impl Management {
     }
 
     /// Goes on with devices that were configured, but had not joined when the daemon stopped.
-    fn settle_devices(&mut self, plane: &mut DataPlane, pool: PoolId) {
+    pub(super) fn settle_devices(&mut self, plane: &mut DataPlane, pool: PoolId) {
         let Some(name) = plane.pools.get(pool).map(|pool| pool.name.clone()) else { return };
         self.close_refused_members(plane, pool);
         match devices::settle(&name, &Facts::new(self, plane)) {
@@ -130,7 +132,8 @@ impl Management {
         let memory_bytes = self.memory_bytes / pools.max(1) as u64;
         let mode = OpenMode::ReadWrite;
         let (io, sampling, hang_limit) = (self.io, self.sampling, self.hang_limit);
-        PoolOptions { io, memory_bytes, sampling, mode, hang_limit }
+        let evacuation_rate = u64::MAX;
+        PoolOptions { io, memory_bytes, sampling, mode, hang_limit, evacuation_rate }
     }
 
     pub(super) fn delete_pool(
@@ -216,6 +219,7 @@ impl Management {
     /// A pool is not open. Administrators are told once of each kind of trouble; the reason that is
     /// shown is always the last one.
     pub(super) fn set_unavailable(&mut self, name: &str, pool: UnavailablePool, trouble: Trouble) {
+        let trouble = self.fenced_or_standby(name, trouble);
         let is_told = self.reopening.failed(name, trouble, self.clock());
         let stands_by = self.stands_by(name, trouble);
         if is_told && stands_by {

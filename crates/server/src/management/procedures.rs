@@ -9,14 +9,15 @@ use control::leftovers::Leftovers;
 use control::mirror_joining::{self, JoiningMirror};
 use control::pools::{Formatting, NewPool, PoolEffect};
 use control::procedures::{
-    AfterChange, AfterSave, Answer, Change, FoundPool, FoundVolume, Stage, View, Wait,
-    check_deletable,
+    AfterChange, AfterSave, Answer, Change, FoundPool, FoundVolume, JoinedDevice, Stage, View,
+    Wait, check_deletable,
 };
 use control::reopening::Trouble;
 use control::volume_lifecycle::VolumeEffect;
 use control::volumes::is_going_problem;
 use store::Health;
 
+use super::departures::set_evacuation_rate;
 use super::devices::growths_of;
 use super::facts::Facts;
 use super::jobs::Job;
@@ -28,7 +29,7 @@ use crate::data_directory::random_uuid;
 use crate::data_plane::DataPlane;
 use crate::events::now;
 use crate::exports::ExportEvent;
-use crate::pool::{Pool, remove_device};
+use crate::pool::{OpenDevice, Pool, remove_device};
 use crate::pools::PoolId;
 use crate::rod_token_spaces::hidden;
 
@@ -76,12 +77,17 @@ impl View for Facts<'_> {
 
     fn pool(&self, name: &str) -> Option<FoundPool> {
         let (id, pool) = self.plane.pool_named(name)?;
-        let joined = pool.store.devices().map(|device| device.size_bytes);
+        let joined = pool.store.mirrors().map(|status| JoinedDevice {
+            number: status.device.into(),
+            size_bytes: status.size_bytes,
+        });
+        let leaving = pool.store.evacuation().map(|status| status.device.into());
         Some(FoundPool {
             id,
             volumes: pool.store.volume_count() - hidden(&pool.store).count(),
             joined: joined.collect(),
-            open_devices: pool.devices.len(),
+            leaving,
+            open_devices: pool.devices.iter().filter(|(_, open)| !open.is_lost).count(),
             is_joining: pool.joining,
             is_changing: self.management.works_on(id),
             has_mirrors: pool.mirrors().next().is_some(),
@@ -103,10 +109,23 @@ impl View for Facts<'_> {
         pool.flat_map(|pool| pool.devices.iter().map(|(_, open)| open.name.clone())).collect()
     }
 
+    fn devices_in_use(&self, pool: PoolId) -> Vec<DeviceName> {
+        let Some(pool) = self.plane.pools.get(pool) else { return Vec::new() };
+        let [_, accepted] = self.management.versions();
+        let mirroring = accepted.pools.get(&pool.name).map(|pool| &pool.mirroring);
+        let members = pool.store.mirrors().flat_map(|mirror| mirror.members);
+        let name = |member: store::MemberStatus| match member.slot {
+            Some(slot) => pool.devices.get(slot.into()).map(|open| open.name.clone()),
+            None => mirroring?.place_of(member.uuid).cloned(),
+        };
+        members.filter_map(name).collect()
+    }
+
     fn places_of(&self, pool: PoolId, device: usize) -> Vec<usize> {
         let Some(pool) = self.plane.pools.get(pool) else { return Vec::new() };
         if pool.mirrors().next().is_none() {
-            return vec![device];
+            let place = |(slot, _): (u8, &OpenDevice)| pool.place_of_slot(slot);
+            return pool.open_devices_of(device).filter_map(place).collect();
         }
         let configured = self.management.saving.accepted().pools.get(&pool.name);
         let configured = configured.map(|pool| pool.devices.as_slice()).unwrap_or_default();
@@ -366,11 +385,6 @@ impl Management {
                 let opened = self.open_devices.remove(&open);
                 self.remove_devices(opened, devices);
             }
-            PoolEffect::CloseFrom(pool, count, devices) => {
-                let closed =
-                    plane.pools.get_mut(pool).map(|mut pool| pool.devices.split_off(count));
-                self.remove_devices(closed, devices);
-            }
             PoolEffect::CloseUnused(pool, names) => {
                 if let Some(mut pool) = plane.pools.get_mut(pool) {
                     pool.give_up_unused(&names);
@@ -404,6 +418,11 @@ impl Management {
                 let now = self.clock();
                 self.lost_members.ended(member, now);
             }
+            PoolEffect::DepartureRate(pool, rate_bytes) => {
+                set_evacuation_rate(plane, pool, rate_bytes);
+            }
+            PoolEffect::MirrorGone(uuid) => plane.witness.forget(&[uuid]),
+            PoolEffect::Settle(pool) => self.settle_devices(plane, pool),
             PoolEffect::Unavailable(name, reason) => {
                 self.set_unavailable(&name, UnavailablePool::because(reason), Trouble::Absent);
             }

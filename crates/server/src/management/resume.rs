@@ -16,6 +16,7 @@ use device::Breaking;
 use hashbrown::HashSet;
 use store::{Failure, Health, OpenMode, Outcome};
 
+use super::departures::evacuation_rate;
 use super::opening::{Lacking, knowledge, trouble_of, unavailable};
 use super::problems::{conflict, failed, gone, problem, refused};
 use super::{Management, PoolStep, Progress, Touched, deliver};
@@ -194,12 +195,11 @@ impl Management {
     fn reopen(&self, plane: &mut DataPlane, pool: PoolId, mode: OpenMode, ticket: Ticket) {
         let knowledge = knowledge(plane, Lacking::Nothing, Breaking::NONE);
         let Some(mut pool) = plane.pools.get_mut(pool) else { return };
-        let Some(uuid) = self.configuration.pools.get(&pool.name).map(|pool| pool.uuid) else {
-            return;
-        };
+        let Some(configuration) = self.configuration.pools.get(&pool.name) else { return };
         let memory_bytes = pool.memory_bytes;
-        let options = PoolOptions { memory_bytes, mode, ..self.pool_options(1) };
-        pool.reopen(uuid, options, knowledge, ticket.tag());
+        let evacuation_rate = evacuation_rate(configuration);
+        let options = PoolOptions { memory_bytes, mode, evacuation_rate, ..self.pool_options(1) };
+        pool.reopen(configuration.uuid, options, knowledge, ticket.tag());
     }
 
     pub(super) fn pool_resumed(

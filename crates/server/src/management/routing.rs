@@ -7,8 +7,8 @@ use axum::body::Bytes;
 use control::chap::{self, DiscoveryChange};
 use control::hosts::{self, Change};
 use control::{
-    alerts, identification, lun_maps, members, portals, primitives, rate_limits, schedules,
-    settings, volumes,
+    alerts, departures, identification, lun_maps, members, portals, primitives, rate_limits,
+    schedules, settings, volumes,
 };
 use store::ResilverChange;
 
@@ -58,8 +58,8 @@ nouns! {
     /// Pools, their devices and scrubs.
     Pools: PoolRoutes {
         ListPools CreatePool ShowPool ExtendPool AddDevice ResumePool SetPoolThresholds
-        AttachMember DetachMember ReturnMember ControlResilver SetSpares
-        SwitchPool SetSnapshotDeletion ShowScrub StartScrub StopScrub DeletePool SetPoolTags ImportPool
+        RemoveDevice ControlDeparture AttachMember DetachMember ReturnMember ControlResilver SetSpares
+        SwitchPool SetSnapshotDeletion SetFailBack ShowScrub StartScrub StopScrub DeletePool SetPoolTags ImportPool
     }
     /// Volumes, and who sees them.
     Volumes: VolumeRoutes {
@@ -85,7 +85,7 @@ nouns! {
     Array: ArrayRoutes {
         ShowTarget ShowIdentification SetIdentification ShowPrimitives SetPrimitives ListSessions ShowSession CloseSession ListEvents ListTasks
         ShowTask CancelTask PauseTask ResumeTask ShowAlerts SetAlerts ListDeliveries ShowConfiguration ImportConfiguration
-        ExportPool ShowRecoveryKey ListControllers PairControllers
+        ExportPool ShowRecoveryKey ListControllers PairControllers SetMaintenance
     }
     /// What hosts did, and how the array is.
     Statistics: StatisticsRoutes {
@@ -145,6 +145,14 @@ impl Management {
             PoolRoutes::DeletePool => self.delete_pool(plane, parameters),
             PoolRoutes::ExtendPool => self.extend_pool(plane, pool, &read(body)?),
             PoolRoutes::AddDevice => self.add_device(plane, pool, &read(body)?),
+            PoolRoutes::RemoveDevice => {
+                let (device, request) = (parameters.get("device"), read_or_default(body)?);
+                self.begin_procedure(plane, |view| departures::remove(pool, device, &request, view))
+            }
+            PoolRoutes::ControlDeparture => {
+                let request = read(body)?;
+                self.begin_procedure(plane, |view| departures::control(pool, &request, view))
+            }
             PoolRoutes::AttachMember => {
                 let request = read(body)?;
                 self.begin_procedure(plane, |view| members::attach(pool, &request, view))
@@ -170,12 +178,15 @@ impl Management {
                 self.importing.remove(pool);
                 self.resume_pool(plane, pool, &read_or_default(body)?)
             }
-            PoolRoutes::SwitchPool => self.switch_pool(plane, pool),
+            PoolRoutes::SwitchPool => self.switch_by_hand(plane, pool),
             PoolRoutes::SetPoolThresholds => {
                 self.make(plane, &settings::set_pool_thresholds(pool, read(body)?))
             }
             PoolRoutes::SetSnapshotDeletion => {
                 self.make(plane, &settings::set_snapshot_deletion(pool, read(body)?))
+            }
+            PoolRoutes::SetFailBack => {
+                self.make(plane, &settings::set_fail_back(pool, read(body)?))
             }
             PoolRoutes::ShowScrub => self.show_scrub(plane, pool),
             PoolRoutes::StartScrub => self.start_scrub(plane, pool, &read_or_default(body)?),
@@ -379,6 +390,7 @@ impl Management {
             }
             ArrayRoutes::ListControllers => Ok(Progress::answer(&self.list_controllers(plane))),
             ArrayRoutes::PairControllers => self.pair_controllers(body),
+            ArrayRoutes::SetMaintenance => self.set_maintenance(plane, read(body)?),
             ArrayRoutes::ShowRecoveryKey => self.show_recovery_key(parameters),
             ArrayRoutes::ImportConfiguration => self.import(plane, parameters, read_secret(body)?),
         }

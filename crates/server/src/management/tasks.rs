@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use api::{Problem, Route, Task, TaskKind, TaskState};
+use api::{DepartureAction, Problem, Route, Task, TaskKind, TaskState};
 use block::VolumeId;
 use control::members;
 use control::procedures::AfterChange;
@@ -10,7 +10,7 @@ use control::tasks::{Erasure, Filling, WorkNumber};
 use store::{Health, ResilverChange};
 
 use super::facts::Facts;
-use super::problems::{conflict, internal};
+use super::problems::{conflict, gone, internal};
 use super::{Management, PoolStep, Progress};
 use crate::data_plane::{DataPlane, Ticket};
 use crate::described::Described;
@@ -50,6 +50,7 @@ impl Management {
             self.tasks.look_at_scrub(now(), &object(pool), &pool.store.scrub_status());
             self.look_at_reaper(pool);
             self.look_at_resilvers(pool);
+            self.look_at_departure(pool);
         }
         self.tasks.end_erasures(now(), |volume| plane.exports.erasure(volume));
         let served: Vec<String> = plane.pools.iter().map(|(_, pool)| object(pool)).collect();
@@ -129,6 +130,10 @@ impl Management {
                 let pool = members::check_mirrored(&name, &Facts::new(self, plane))?;
                 return self.cancel_resilver(plane, pool, &name, member);
             }
+            (TaskState::Running, TaskKind::RemoveDevice) => {
+                let Some(name) = self.tasks.departure(id)? else { return Err(gone()) };
+                return self.control_departure(plane, &name, DepartureAction::Cancel);
+            }
             (
                 TaskState::Running,
                 TaskKind::Delete
@@ -147,7 +152,7 @@ impl Management {
         Ok(Progress::done())
     }
 
-    /// Lets the resilvers of a task's pool rest, or go on.
+    /// Lets the resilvers of a task's pool rest, or go on; or a device that leaves.
     pub(super) fn pause_task(
         &mut self,
         plane: &mut DataPlane,
@@ -155,6 +160,14 @@ impl Management {
         change: ResilverChange,
     ) -> Result<Progress, Problem> {
         self.check_tasks(plane);
+        if let Some(name) = self.tasks.departure(id)? {
+            let action = match change {
+                ResilverChange::Pause => DepartureAction::Pause,
+                ResilverChange::Resume => DepartureAction::Resume,
+                ResilverChange::Cancel { .. } => DepartureAction::Cancel,
+            };
+            return self.control_departure(plane, &name, action);
+        }
         let (name, _) = self.tasks.resilver(id)?;
         let pool = members::check_mirrored(&name, &Facts::new(self, plane))?;
         let step = PoolStep::Procedure { pool, then: AfterChange::Resilver(name) };

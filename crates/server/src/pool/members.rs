@@ -169,9 +169,17 @@ impl Pool {
         news
     }
 
-    /// The open devices of a plain device or mirror, by its number among those that have joined.
+    /// The place of the device in a slot among those that are configured, in a pool of plain devices.
+    pub(crate) fn place_of_slot(&self, slot: u8) -> Option<usize> {
+        let mut there = self.devices.iter().filter(|(_, open)| !open.is_lost);
+        there.position(|(other, _)| other == slot)
+    }
+
+    /// The open devices of a plain device or mirror, by its number.
     pub(crate) fn open_devices_of(&self, device: usize) -> impl Iterator<Item = (u8, &OpenDevice)> {
-        let members = self.store.mirrors().nth(device).map(|status| status.members);
+        let mut mirrors = self.store.mirrors();
+        let status = mirrors.find(|status| usize::from(status.device) == device);
+        let members = status.map(|status| status.members);
         let slots = members.into_iter().flatten().filter_map(|member| member.slot);
         slots.filter_map(|slot| Some((slot, self.devices.get(usize::from(slot))?)))
     }

@@ -9,6 +9,7 @@ use block::DeviceName;
 use device::{Device, Presence};
 use store::SlotSpec;
 
+use super::Pulse;
 use crate::limits::SLOTS_MAX;
 
 /// Counts openings of devices.
@@ -22,6 +23,8 @@ pub(crate) struct OpenDevice {
     pub(crate) serial: u64,
     /// The engine was told that it is lost; it goes when nothing of it is under way.
     pub(crate) is_lost: bool,
+    /// The owner's heartbeat in it.
+    pub(super) pulse: Pulse,
     /// What was last told of its file.
     pub(crate) told: Presence,
 }
@@ -35,7 +38,14 @@ pub(crate) struct Slots {
 impl OpenDevice {
     pub(crate) fn new(name: DeviceName, device: Device) -> Self {
         let serial = SERIALS.fetch_add(1, Ordering::Relaxed);
-        Self { name, device, serial, is_lost: false, told: Presence::There }
+        Self {
+            name,
+            device,
+            serial,
+            is_lost: false,
+            pulse: Pulse::default(),
+            told: Presence::There,
+        }
     }
 }
 
@@ -73,11 +83,6 @@ impl Slots {
     /// Takes a device out of its slot.
     pub(crate) fn remove(&mut self, slot: u8) -> Option<OpenDevice> {
         self.slots.get_mut(usize::from(slot))?.take()
-    }
-
-    /// The devices from a slot on, taken out.
-    pub(crate) fn split_off(&mut self, slot: usize) -> Vec<Option<OpenDevice>> {
-        self.slots.split_off(slot.min(self.slots.len()))
     }
 
     /// The slot behind all others.

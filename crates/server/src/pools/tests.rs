@@ -15,6 +15,8 @@ fn pool(name: &str) -> Pool {
         delete_scheduled_snapshots: false,
         read_only: false,
         mirroring: array::Mirroring::default(),
+        departure: None,
+        fail_back: array::FailBack::default(),
     };
     let options = PoolOptions {
         io: IoMethod::Threads,
@@ -22,6 +24,7 @@ fn pool(name: &str) -> Pool {
         sampling: false,
         mode: store::OpenMode::ReadWrite,
         hang_limit: std::time::Duration::from_secs(10),
+        evacuation_rate: u64::MAX,
     };
     let made = made.into_iter().map(|device| (device, [2; 16])).collect();
     Pool::create(name, &configuration, options, (made, Vec::new()), Tag(1))

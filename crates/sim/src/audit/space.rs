@@ -99,12 +99,24 @@ impl SpaceMaps {
     ) -> Result<(), Violation> {
         self.layouts.clone_from(&superblock.devices);
         for (device, layout) in superblock.devices.iter().enumerate() {
+            if layout.blocks == 0 {
+                self.forget(device);
+            }
             let mut walk = Walk { image, device, layout: *layout, suspects };
             for (index, reference) in (0..).zip(superblock.first_level(device)) {
                 self.first_level(&mut walk, index, *reference)?;
             }
         }
         Ok(())
+    }
+
+    /// A device has left.
+    fn forget(&mut self, device: usize) {
+        self.first_levels.retain(|(of, _), _| *of != device);
+        self.descriptor_pages.retain(|(of, _), _| *of != device);
+        self.descriptors.retain(|(of, _), _| *of != device);
+        self.pages.retain(|(of, _, _), _| *of != device);
+        self.in_use.retain(|at| split(*at).0 != device);
     }
 
     fn first_level<I: Image + ?Sized>(

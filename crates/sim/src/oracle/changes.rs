@@ -49,6 +49,9 @@ impl Oracle {
             | Change::DetachMember { .. }
             | Change::ReturnMember { .. }
             | Change::Resilver(_)
+            | Change::EvacuateDevice { .. }
+            | Change::Evacuation(_)
+            | Change::RemoveDevice { .. }
             | Change::Checkpoint
             | Change::CreateRecords { .. }
             | Change::Close => {}
@@ -159,7 +162,7 @@ impl Oracle {
                 Change::RevertVolume { volume: id, .. } | Change::ResizeVolume { id, .. },
             ) => self.is_snapshot(id),
             (ChangeError::DeviceSize, Change::ExtendDevice { .. }) => true,
-            (ChangeError::NoSuchDevice, Change::ExtendDevice { device, .. }) => *device == 99,
+            (ChangeError::NoSuchDevice, Change::ExtendDevice { device: 99, .. }) => true,
             (
                 ChangeError::Device(_),
                 Change::AddDevice(_)
@@ -173,7 +176,7 @@ impl Oracle {
             (ChangeError::NoRoom, Change::AddDevice(_) | Change::ExtendDevice { .. }) => {
                 excuses.refusing || excuses.faults
             }
-            _ if was_overtaken(error, change) => true,
+            _ if was_overtaken(error, change) || may_stay(error, change, excuses) => true,
             (ChangeError::NoRoom, Change::AttachMember { .. }) => {
                 excuses.refusing || excuses.faults
             }
@@ -188,11 +191,34 @@ impl Oracle {
     }
 }
 
+/// Whether a device cannot leave.
+fn may_stay(error: &ChangeError, change: &Change, excuses: Excuses) -> bool {
+    let Change::EvacuateDevice { device } = change else { return false };
+    match error {
+        ChangeError::FirstDevice => *device == 0,
+        ChangeError::SpaceMapsDamaged => excuses.had_faults,
+        ChangeError::Device(_) => excuses.faults,
+        _ => false,
+    }
+}
+
 /// Whether another change of the copies may have been quicker, or what was begun before has not ended.
 fn was_overtaken(error: &ChangeError, change: &Change) -> bool {
     matches!(
         (error, change),
-        (ChangeError::TooManyMembers | ChangeError::MemberSize, Change::AttachMember { .. })
+        (
+            ChangeError::TooManyMembers | ChangeError::MemberSize | ChangeError::NoSuchDevice,
+            Change::AttachMember { .. }
+        ) | (ChangeError::DeviceLeaves | ChangeError::NoSuchDevice, Change::ExtendDevice { .. })
+            | (
+                ChangeError::NoSuchDevice
+                    | ChangeError::LeavingAlready
+                    | ChangeError::Degraded { .. }
+                    | ChangeError::NoSpaceToLeave { .. },
+                Change::EvacuateDevice { .. }
+            )
+            | (ChangeError::NothingLeaves, Change::Evacuation(_))
+            | (ChangeError::NothingLeaves | ChangeError::NotEmpty, Change::RemoveDevice { .. })
             | (
                 ChangeError::NoSuchMember | ChangeError::MemberPresent | ChangeError::MemberBusy,
                 Change::ReturnMember { .. }

@@ -104,6 +104,11 @@ impl Mirrors {
                 self.weights.rot = 20;
             }
             PlantedBug::OpenedWithoutWitness => self.probe_one_in = 2,
+            // The power must fail between an answer and the list that follows.
+            PlantedBug::DroppedAfterAnswer => {
+                (self.weights.lose, self.weights.mend) = (20, 20);
+                (self.trouble_interval, self.absent_percent) = (25, 10);
+            }
             PlantedBug::FlushOneCopy => self.absent_percent = 80,
             PlantedBug::CurrentTooEarly => {
                 self.weights.attach = 20;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use block::{BLOCK, ByteRange, Request, Response, SECTOR, VolumeId};
-use store::{Change, Depth, Outcome, Tag};
+use store::{Change, Depth, EvacuationChange, Outcome, Tag};
 
 use super::presence::slots_of;
 use super::{Answer, OWN_TAG, World};
@@ -37,6 +37,9 @@ impl World {
     /// I10: the accounts add up.
     pub(super) fn check_accounts(&mut self) -> Result<(), Violation> {
         let space = self.store.space();
+        if self.store.evacuation().is_some() {
+            self.reserve.resized();
+        }
         let unused = space.pending + space.reserve + space.free + space.unbacked;
         if space.used + unused != space.total {
             return violation(format!("the space does not add up: {space:?}"));
@@ -223,6 +226,7 @@ impl World {
         self.set_faulty(false);
         if !self.read_only && !self.profile.medium_is_unsound() {
             self.mend_everything()?;
+            self.end_departure()?;
         }
         if self.read_only || self.profile.medium_is_unsound() {
             return self.power_failure_and_recovery();
@@ -248,6 +252,9 @@ impl World {
     /// could not be read.
     fn empty_the_pool(&mut self) -> Result<(), Violation> {
         let volumes: Vec<VolumeId> = self.oracle.volumes.keys().copied().collect();
+        if self.store.evacuation().is_some() {
+            self.change(Change::Evacuation(EvacuationChange::Cancel))?;
+        }
         for volume in volumes {
             self.change(Change::DeleteVolume(volume))?;
         }

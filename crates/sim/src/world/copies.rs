@@ -80,7 +80,18 @@ impl World {
     /// left out.
     pub(super) fn audits_current_copies(&self) -> bool {
         let is_current = |device| self.is_current_slot(device, self.slots.reference(device));
-        self.profile.faults.is_none() || (0..self.slots.devices.len()).all(is_current)
+        self.profile.faults.is_none() || self.known_devices().into_iter().all(is_current)
+    }
+
+    /// Whether faults of all copies have left out the last sound copy of a device, so that one that is
+    /// spoilt is relied upon.
+    pub(super) fn has_lost_all_sound_copies(&self) -> bool {
+        let is_sound = |m: &Member| m.state == State::Sound && self.is_current(m.uuid);
+        let is_lost = |members: &Vec<Member>| {
+            let is_relied_upon = |m: &Member| m.state == State::Spoilt && self.is_current(m.uuid);
+            members.iter().any(is_relied_upon) && !members.iter().any(is_sound)
+        };
+        self.profile.faults.is_some() && self.slots.devices.iter().any(is_lost)
     }
 
     /// The lists as a power failure left them.
@@ -170,7 +181,7 @@ impl World {
             disk.set_faults(Faults::default());
         }
         // A device that was refused has copies, but is none of the pool's.
-        self.slots.truncate(self.store.devices().count());
+        self.slots.keep(&self.known_devices());
         self.change(Change::Resilver(ResilverChange::Resume))?;
         self.take_out_liars()?;
         self.make_all_current()?;
@@ -282,7 +293,7 @@ impl World {
         for copy in 1..most {
             let nth = |device| {
                 let slots: Vec<usize> = self.slots.of(device).collect();
-                slots[copy % slots.len()]
+                slots.get(copy % slots.len().max(1)).copied().unwrap_or(0)
             };
             let slots: Vec<usize> = (0..devices).map(nth).collect();
             match Audit::of(&Copies { disks: &self.disks, slots: &slots })? {

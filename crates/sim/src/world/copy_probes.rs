@@ -1,7 +1,7 @@
 //! Probes of mirrors on copies of the disks as a power failure left them: openings that must be
 //! refused, because what is there may be stale, and copies that rot and must be mended.
 
-use store::{Failure, MemberState, OpenContext, OpenError, Store, Tag};
+use store::{Failure, MemberState, MemberStatus, OpenContext, OpenError, Store, Tag};
 
 use super::presence::slots_of;
 use super::probes::{Copy, run};
@@ -26,14 +26,18 @@ impl World {
         }
     }
 
-    /// Devices of the pool for sure. Of one that is joining, or was refused, nothing may be missed (239).
-    fn joined_devices(&self) -> usize {
-        Audit::device_count(&self.slots.view(&self.disks)).min(self.slots.devices.len())
+    /// Devices of the pool for sure. Of one that is joining, or was refused, nothing may be missed (239),
+    /// also if it was to get the number of one that has left (52000423).
+    fn joined_devices(&self) -> Vec<usize> {
+        let count = Audit::device_count(&self.slots.view(&self.disks));
+        let has =
+            |device: &usize| self.audit.as_ref().is_some_and(|audit| audit.has_device(*device));
+        (0..count.min(self.slots.devices.len())).filter(has).collect()
     }
 
     /// Only stale copies of a mirror are there, and the array knows of a newer list.
     fn open_stale_copies_alone(&mut self) -> Result<(), Violation> {
-        for device in 0..self.joined_devices() {
+        for device in self.joined_devices() {
             let Some(newest) = self.newest_list(device) else { continue };
             let saved = self.witness.saved.get(&newest.mirror).copied().unwrap_or(0);
             let members = self.slots.devices[device].iter();
@@ -52,7 +56,7 @@ impl World {
 
     /// A current copy is missing and the array does not know how new the lists are.
     fn open_without_witness(&mut self) -> Result<(), Violation> {
-        for device in 0..self.joined_devices() {
+        for device in self.joined_devices() {
             let sufficient = self.sufficient_copies(device);
             let Some(newest) = self.newest_list(device) else { continue };
             let members = self.slots.devices[device].iter();
@@ -177,16 +181,16 @@ impl World {
         copy.disks.iter_mut().for_each(|disk| disk.crash(Crash::KeepAll));
         let mirrors: Vec<_> = copy.store.mirrors().collect();
         for turn in 0..3 {
-            let slots: Vec<usize> = mirrors
-                .iter()
-                .map(|mirror| {
-                    let current = mirror.members.iter().filter(|member| {
-                        member.state == MemberState::Current && member.slot.is_some()
-                    });
-                    let slots: Vec<u8> = current.filter_map(|member| member.slot).collect();
-                    slots.get(turn % slots.len().max(1)).map_or(0, |slot| usize::from(*slot))
-                })
-                .collect();
+            // By the numbers of the devices, of which some may have left (721022).
+            let last = mirrors.last().map_or(0, |mirror| mirror.device.into());
+            let mut slots = vec![0; last + 1];
+            for mirror in &mirrors {
+                let is_current = |member: &&MemberStatus| member.state == MemberState::Current;
+                let current = mirror.members.iter().filter(is_current);
+                let current: Vec<u8> = current.filter_map(|member| member.slot).collect();
+                let slot = current.get(turn % current.len().max(1));
+                slots[usize::from(mirror.device)] = slot.map_or(0, |slot| usize::from(*slot));
+            }
             Audit::of(&Copies { disks: &copy.disks, slots: &slots })?;
         }
         Ok(())

@@ -55,6 +55,11 @@ impl World {
     }
 
     pub(super) fn power_failure_and_recovery(&mut self) -> Result<(), Violation> {
+        // Nothing is promised then: what is left has lied, or lacks what it was not asked for (50000787).
+        if self.has_lost_all_sound_copies() {
+            self.ended = true;
+            return Ok(());
+        }
         self.power_failure();
         let lost: Vec<Action> =
             self.lost.iter().filter(|action| action.volume().is_some()).cloned().collect();
@@ -110,6 +115,7 @@ impl World {
         let flights = std::mem::take(&mut self.in_flight).into_values();
         self.lost.extend(flights.map(|Flight { action, .. }| action));
         self.answer = None;
+        self.to_move = None;
         self.read_only = false;
         self.superblock_written = true;
         self.now += 1_000_000;
@@ -242,9 +248,11 @@ impl World {
         }
         let known = self.audit.as_ref().map_or(0, Audit::generation);
         let copies = self.slots.view(&self.disks);
-        // A copy that was away has missed checkpoints: what these gave away and used again is unknown.
+        // A copy that was away has missed checkpoints: what these gave away and used again is unknown. One
+        // that has not got the newest superblock yet may be of a time when groups were not used (720004).
         let newest = Audit::newest_generation(&copies);
-        if self.profile.mirrors.is_some() && newest.is_some_and(|newest| newest > known + 1) {
+        let is_apart = |newest: u64| newest > known + 1 || newest < known;
+        if self.profile.mirrors.is_some() && newest.is_some_and(is_apart) {
             self.audit = None;
         }
         let newer = match &mut self.audit {

@@ -183,10 +183,10 @@ impl World {
     /// After an opening: copies whose joining or leaving was answered are members or not; of the
     /// others the engine says.
     pub(super) fn reconcile_copies(&mut self) -> Result<(), Violation> {
+        self.reconcile_devices()?;
         if self.profile.mirrors.is_none() {
             return Ok(());
         }
-        self.slots.truncate(self.store.devices().count());
         for member in self.slots.devices.iter_mut().flatten() {
             member.blameless = false;
         }

@@ -45,6 +45,8 @@ impl World {
         match self.random.below(22) {
             0..8 => self.lose_a_part_of_the_journal(),
             8..11 => self.open_an_unknown_format(),
+            // Where devices leave, slots are not in the order of the devices.
+            11..15 if self.profile.departures.is_some() => self.open_an_unknown_format(),
             11..15 => self.open_with_wrong_devices(),
             15..19 => self.damage_one_of_two_copies(),
             _ => self.damage_data(),
@@ -173,7 +175,7 @@ impl World {
         let Some(audit) = &self.audit else { return Ok(()) };
         let (what, device, block) = audit.pick_of_two_copies(&mut self.random);
         let mut disks = self.copy_of_disks();
-        disks[device].damage(block, vec![0x5a; BLOCK as usize]);
+        disks[self.slots.reference(device)].damage(block, vec![0x5a; BLOCK as usize]);
         self.figures.probes += 1;
         let told = |result: String| {
             violation(format!(
@@ -203,10 +205,16 @@ impl World {
         else {
             return Ok(());
         };
-        copy.disks[device].damage(block, vec![0x5a; BLOCK as usize]);
+        copy.disks[self.slots.reference(device)].damage(block, vec![0x5a; BLOCK as usize]);
         self.figures.probes += 1;
         match copy.scrub() {
-            Some(status) if status.bad_blocks == 1 && !status.bad.is_empty() => Ok(()),
+            // What was moved from a device may be referred to by nobody else.
+            Some(status)
+                if status.bad_blocks == 1
+                    && (!status.bad.is_empty() || self.profile.departures.is_some()) =>
+            {
+                Ok(())
+            }
             other => violation(format!(
                 "data in block {block} of device {device} is damaged, the scrub finds {other:?}"
             )),

@@ -64,7 +64,7 @@ impl Member {
     }
 }
 
-/// The copies of each device of the pool, in the order in which the devices joined.
+/// The copies of each device of the pool, by the devices' numbers; none where no device is.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Slots {
     pub(super) devices: Vec<Vec<Member>>,
@@ -73,16 +73,29 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// Takes up a device with these copies.
-    pub(super) fn push(&mut self, members: Vec<Member>) {
-        self.reference.push(members.first().map_or(0, |member| member.slot));
-        self.devices.push(members);
+    /// Takes up a device with these copies, as the one with this number.
+    pub(super) fn put(&mut self, device: usize, members: Vec<Member>) {
+        let devices = self.devices.len().max(device + 1);
+        self.devices.resize(devices, Vec::new());
+        self.reference.resize(devices.max(self.reference.len()), 0);
+        self.reference[device] = members.first().map_or(0, |member| member.slot);
+        self.devices[device] = members;
     }
 
-    /// Forgets devices that did not join.
-    pub(super) fn truncate(&mut self, devices: usize) {
-        self.devices.truncate(devices);
-        self.reference.truncate(devices);
+    /// Takes up the next device with these copies.
+    pub(super) fn push(&mut self, members: Vec<Member>) {
+        self.put(self.devices.len(), members);
+    }
+
+    /// Forgets devices that did not join, or have left.
+    pub(super) fn keep(&mut self, devices: &[usize]) {
+        for (device, members) in self.devices.iter_mut().enumerate() {
+            if !devices.contains(&device) {
+                members.clear();
+            }
+        }
+        // An older superblock may name a device that has left: its last copy is looked at (721022).
+        while self.devices.pop_if(|members| members.is_empty()).is_some() {}
     }
 
     /// Slots with copies.

@@ -257,9 +257,11 @@ impl World {
     }
 
     fn attach_a_copy(&mut self) {
-        let devices = 0..self.slots.devices.len().min(self.store.devices().count());
-        let few = |device: &usize| self.slots.devices[*device].len() < COPIES_MAX;
-        let devices: Vec<usize> = devices.filter(few).collect();
+        let few = |device: &usize| {
+            let copies = self.slots.devices.get(*device);
+            copies.is_some_and(|copies| copies.len() < COPIES_MAX)
+        };
+        let devices: Vec<usize> = self.known_devices().into_iter().filter(few).collect();
         if devices.is_empty() || self.is_attaching() {
             return;
         }
@@ -273,9 +275,8 @@ impl World {
 
     fn attach_to(&mut self, device: usize) {
         let Some(slot) = self.free_slot() else { return };
-        let Some(size) = self.store.devices().nth(device).map(|device| device.size_bytes) else {
-            return;
-        };
+        let size = self.device_sizes().get(device).copied().filter(|size| *size > 0);
+        let Some(size) = size else { return };
         let more = if self.chance.percent(50) { 0 } else { device_bytes(&mut self.chance) };
         let random = self.chance.fork();
         self.disks[slot] = self.new_disk(size + more, random);
@@ -330,11 +331,14 @@ impl World {
 
     /// All disks of a device grow, whether they are members now or not.
     fn grow_a_mirror(&mut self) {
-        let devices: Vec<u64> = self.store.devices().map(|device| device.size_bytes).collect();
+        let devices = self.device_sizes();
         if devices.is_empty() {
             return;
         }
         let device = self.chance.below(devices.len() as u64) as usize;
+        if devices[device] == 0 {
+            return;
+        }
         let more = self.chance.between(256, 4096) * BLOCK;
         let size_bytes = (devices[device] + more).min(DEVICE_BYTES_MAX.max(devices[device]));
         self.submit(Action::Change(Change::ExtendDevice { device: device as u8, size_bytes }));
@@ -401,15 +405,15 @@ impl World {
 
     /// The copies of a device that is to join: as many as others have, in free slots.
     pub(super) fn attach_mirror(&mut self, spec: &mut DeviceSpec) {
-        let known = self.store.devices().count();
-        self.slots.truncate(known);
+        self.slots.keep(&self.known_devices());
+        let known = self.next_device();
         let copies = self.profile.mirrors.as_ref().map_or(1, |mirrors| mirrors.copies_of(known));
         let size_bytes = spec.size_bytes;
         let mut members = Vec::new();
         for _ in 0..copies {
-            self.slots.push(members.clone());
+            self.slots.put(known, members.clone());
             let slot = self.free_slot();
-            self.slots.truncate(known);
+            self.slots.put(known, Vec::new());
             let Some(slot) = slot else { break };
             let random = self.chance.fork();
             self.disks[slot] = self.new_disk(size_bytes, random);
@@ -426,12 +430,18 @@ impl World {
             [only] => DeviceSpec::plain(MemberSpec { uuid: spec.uuid, ..member(only) }),
             all => DeviceSpec::mirror(spec.uuid, all.iter().map(member).collect()),
         };
-        self.slots.push(members);
+        self.slots.put(known, members);
+        self.lists.remove(&known);
     }
 
     /// The end of a change of copies.
-    pub(super) fn hear_of_copies(&mut self, action: &Action, done: bool) -> Result<(), Violation> {
+    pub(super) fn hear_of_copies(
+        &mut self,
+        action: &Action,
+        result: &Answer,
+    ) -> Result<(), Violation> {
         let Action::Change(change) = action else { return Ok(()) };
+        let done = result.is_ok();
         let uuid = match change {
             Change::Checkpoint if done => {
                 self.end_spoilt();
@@ -442,8 +452,10 @@ impl World {
             | Change::Resilver(ResilverChange::Cancel { member }) => *member,
             _ => return Ok(()),
         };
-        // The list was on its way when the pool failed: the next opening says whether it arrived (9101085).
-        if !done && self.is_read_only() {
+        // The list was on its way when a device or the pool failed: the next opening says whether it
+        // arrived (9101085).
+        let device_failed = matches!(result, Err(Failure::Change(ChangeError::Device(_))));
+        if !done && (device_failed || self.is_read_only()) {
             return Ok(());
         }
         let stays = done == matches!(change, Change::AttachMember { .. });

@@ -17,7 +17,7 @@ pub(crate) struct MemberPlace {
 impl IoQueue {
     fn mirror_number(&self, device: DeviceNumber) -> Option<MirrorNumber> {
         match self.place(device) {
-            Place::Plain(_) => None,
+            Place::Plain(_) | Place::Nothing => None,
             Place::Mirror(mirror) => Some(mirror),
         }
     }
@@ -33,7 +33,7 @@ impl IoQueue {
         let device = found.device;
         let mirror = self.mirrors.add(found);
         self.places[device.index()] = Place::Mirror(mirror);
-        let plain = |consumer: &Consumer| matches!(consumer, Consumer::Engine(_));
+        let plain = |consumer: &Consumer| matches!(consumer, Consumer::Engine(..));
         let under_way = self.consumers.iter().filter(|(_, consumer)| plain(consumer));
         self.draining = under_way.map(|(id, _)| id as u64).collect();
         self.mirrors.set_draining(!self.draining.is_empty());

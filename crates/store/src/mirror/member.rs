@@ -113,6 +113,11 @@ impl MirrorNumber {
     pub(crate) const fn index(self) -> usize {
         self.0
     }
+
+    /// Its place when another mirror was forgotten.
+    pub(crate) fn after_removal_of(self, gone: Self) -> Self {
+        if self > gone && self != Self::NONE { Self(self.0 - 1) } else { self }
+    }
 }
 
 /// Why a change of a mirror's members is refused.

@@ -16,7 +16,9 @@ use crate::layout::{LABELS, SUPERBLOCK_COPIES, SUPERBLOCKS};
 use crate::limits::{DEVICE_BYTES_MIN, HANG_LIMITS, HANG_TICKS};
 use crate::mirror::{At, Found, LISTS, List, ListEntry, MEMBER_LABELS, MemberLabel, MemberState};
 use crate::options::SlotSpec;
-use crate::superblock::{FEATURES_KNOWN, FORMAT_VERSION, Features, Label, LabelError, Superblock};
+use crate::superblock::{
+    Device, FEATURES_KNOWN, FORMAT_VERSION, Features, Label, LabelError, Superblock,
+};
 
 /// Bytes of a device that labels and superblocks need.
 const HEADS_BYTES: u64 = SUPERBLOCK_COPIES[1].offset() + BLOCK;
@@ -201,26 +203,37 @@ impl OpeningState {
         Ok(current.filter_map(|(_, slot)| position((*slot)?)).collect())
     }
 
-    /// Features that every intact copy of the labels of so many devices has.
-    pub(super) fn labelled(&self, devices: usize) -> Features {
-        let copies =
-            self.label_copies(devices).filter_map(|(_, copy)| copy.as_ref()?.as_ref().ok());
-        copies.map(|label| label.features).reduce(Features::common).unwrap_or_default()
+    /// Features that every intact copy of the labels of these devices has.
+    pub(super) fn labelled(&self, devices: &[Device]) -> Features {
+        let slots = self.slots_of_all(devices).into_iter();
+        let copies = slots.flat_map(|(_, position, _)| &self.slots[position].labels);
+        let intact = copies.filter_map(|copy| copy.as_ref()?.as_ref().ok());
+        intact.map(|label| label.features).reduce(Features::common).unwrap_or_default()
     }
 
-    /// Which copy of a label is damaged on one of so many devices.
-    pub(super) fn damaged_label(&self, devices: usize) -> Option<usize> {
-        let mut copies = self.label_copies(devices);
-        copies.find(|(_, label)| !matches!(label, Some(Ok(_)))).map(|(copy, _)| copy)
+    /// Copies of labels of these devices that are damaged, or do not say that the device is a mirror.
+    pub(super) fn unsound_labels(&self, devices: &[Device]) -> Vec<(DeviceNumber, usize)> {
+        let slots = self.slots_of_all(devices).into_iter();
+        let unsound = slots.flat_map(|(device, position, label)| {
+            let copies = self.slots[position].labels.iter().enumerate();
+            let unsound = copies.filter(move |(_, copy)| match copy {
+                Some(Ok(copy)) => copy.is_mirror != label.is_mirror,
+                Some(Err(_)) | None => true,
+            });
+            unsound.map(move |(copy, _)| (device, copy))
+        });
+        unsound.collect()
     }
 
-    /// Copies of the labels of so many devices, with which copy each is.
-    fn label_copies(
-        &self,
-        devices: usize,
-    ) -> impl Iterator<Item = (usize, &Option<Result<Label, LabelError>>)> {
-        let slots = (0..devices).flat_map(|device| self.slots_of(DeviceNumber::at(device), None));
-        slots.flat_map(|(position, _)| self.slots[position].labels.iter().enumerate())
+    /// The slots that hold these devices, by the numbers of the devices, with what their labels say.
+    fn slots_of_all(&self, devices: &[Device]) -> Vec<(DeviceNumber, usize, Label)> {
+        let devices = devices.iter().enumerate();
+        let found = devices.flat_map(|(number, device)| {
+            let number = DeviceNumber::at(number);
+            let slots = self.slots_of(number, Some(device.uuid)).into_iter();
+            slots.map(move |(position, label)| (number, position, label))
+        });
+        found.collect()
     }
 
     /// Why there is no first device.
@@ -440,10 +453,16 @@ impl Opening {
         let mut places = Vec::with_capacity(superblock.devices.len());
         for (index, device) in superblock.devices.iter().enumerate() {
             let number = DeviceNumber::at(index);
-            places.push(state.check_device(number, device.uuid, device.layout.device_blocks)?);
+            let is_there = *device != Device::NOTHING;
+            let blocks = device.layout.device_blocks;
+            let place = is_there.then(|| state.check_device(number, device.uuid, blocks));
+            places.push(place.transpose()?);
         }
         self.engine.pool.io.forget_devices();
-        places.into_iter().for_each(|at| self.engine.pool.add_found_device(at));
+        for (index, at) in places.into_iter().enumerate() {
+            let number = DeviceNumber::at(index);
+            at.into_iter().for_each(|at| self.engine.pool.add_found_device(number, at));
+        }
         self.adopt(&superblock);
         self.state.step = Step::Loading(load::Loading::new());
         self.engine.pool.members.features = label.features;

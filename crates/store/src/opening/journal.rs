@@ -240,10 +240,10 @@ impl Opening {
                 state.tail = reads.iter().map(|&(index, run)| (run, crcs(index))).collect();
                 let joining = scan.devices_that_join(&engine.pool.members.device_uuids);
                 for (uuid, blocks) in joining {
-                    let number = DeviceNumber::at(engine.pool.io.devices());
+                    let number = engine.pool.io.next_device();
                     // One that is missing is told when its unit is known to have happened.
                     let Ok(at) = state.check_device(number, uuid, blocks) else { break };
-                    engine.pool.add_found_device(at);
+                    engine.pool.add_found_device(number, at);
                 }
                 reads.into_iter().for_each(|(index, run)| state.want(index, run));
                 Ok(())
@@ -269,9 +269,9 @@ impl Opening {
                 Record::AddDevice { uuid, device_blocks } => {
                     let number = engine.pool.space.next_device();
                     let is_known = engine.pool.members.device_uuids.contains(uuid);
-                    if !is_known && engine.pool.io.devices() <= number.index() {
+                    if !is_known && !engine.pool.io.devices().contains(&number) {
                         let at = state.check_device(number, *uuid, *device_blocks)?;
-                        engine.pool.add_found_device(at);
+                        engine.pool.add_found_device(number, at);
                     }
                     engine.pool.add_device(*uuid, *device_blocks);
                 }
@@ -286,8 +286,10 @@ impl Opening {
             }
         }
         // Devices whose units never happened did not join.
-        while engine.pool.io.devices() > engine.pool.space.devices().len() {
-            engine.pool.io.remove_last();
+        for device in engine.pool.io.devices().into_iter().rev() {
+            if !engine.pool.space.is_there(device) {
+                engine.pool.io.remove(device);
+            }
         }
         for run in units.iter().flat_map(|unit| &unit.records).filter_map(named_blocks) {
             let ends = [run.start, run.start + (run.blocks.max(1) - 1)];

@@ -196,6 +196,9 @@ impl Opening {
         if leaves.len() != superblock.table.volume_leaves as usize {
             return Err(VOLUME_TABLE);
         }
+        if let Some((device, _)) = engine.pool.volumes.moved() {
+            engine.pool.space.leave(device);
+        }
         let mut reap = std::mem::take(&mut loading.reap);
         reap.sort_unstable_by_key(|(index, _)| *index);
         engine.pool.map.reap = reap.into_iter().flat_map(|(_, entries)| entries).collect();

@@ -7,6 +7,7 @@ use block::{BLOCK, VolumeId};
 
 use super::{OperationKey, Piece, Work, data_range};
 use crate::budget::Estimate;
+use crate::change::device_of_moved;
 use crate::entry::FANOUT;
 use crate::error::Failure;
 use crate::limits::METADATA_BYTES_MAX;
@@ -126,6 +127,11 @@ impl Serving {
         let allowed = self.engine.pool.allowed_blocks(volume);
         if needed <= allowed {
             return Allotment::Free;
+        }
+        if device_of_moved(volume).is_some() {
+            let fits = needed <= self.engine.pool.promised_blocks(volume);
+            let kept = Allotment::Kept { own: 0, drawn: 0 };
+            return if fits { kept } else { Allotment::Waits(SPACE_WAITS_MAX) };
         }
         let occupied = if self.engine.pool.volumes.is_thick(volume) {
             Occupied { own: needed, shared: 0 }

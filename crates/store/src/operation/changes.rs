@@ -71,6 +71,9 @@ impl Serving {
                 );
             }
             Change::RenameVolume { id, name } => return self.rename(key, *id, name),
+            Change::RemoveDevice { device } => {
+                return self.remove_device(key, DeviceNumber::new((*device).into()));
+            }
             _ => {}
         }
         if self.begin_upgrade(key, needed_features(change)) {
@@ -78,6 +81,13 @@ impl Serving {
         }
         if change.is_of_members() {
             return self.run_member_change(key, change);
+        }
+        match change {
+            Change::EvacuateDevice { device } => {
+                return self.begin_evacuation(key, DeviceNumber::new((*device).into()));
+            }
+            Change::Evacuation(control) => return self.control_evacuation(key, *control),
+            _ => {}
         }
         let Plan { records, promised } = self.plan(change)?;
         if records.is_empty() {
@@ -104,7 +114,7 @@ impl Serving {
         Ok(())
     }
 
-    fn commit_change(&mut self, key: OperationKey, records: Vec<Record>) {
+    pub(super) fn commit_change(&mut self, key: OperationKey, records: Vec<Record>) {
         self.requests.table[key].stage = Stage::Committing;
         self.engine.log.commit_group(CommitClass::Ordinary).member(key);
         for record in records {
@@ -190,8 +200,11 @@ impl Serving {
         device: DeviceNumber,
         size_bytes: u64,
     ) -> Result<Layout, ChangeError> {
-        if device >= self.engine.pool.space.next_device() {
+        if !self.engine.pool.space.is_there(device) {
             return Err(ChangeError::NoSuchDevice);
+        }
+        if self.engine.pool.space.leaves(device) {
+            return Err(ChangeError::DeviceLeaves);
         }
         let device_blocks = size_bytes / BLOCK;
         let now = self.engine.pool.space.layout(device);
@@ -289,7 +302,7 @@ impl Serving {
             let joins = matches!(operation.work, Work::Change(Change::AddDevice(_)));
             self.engine.pool.members.set_aside.clear();
             if joins {
-                self.engine.pool.io.remove_last();
+                self.engine.pool.io.remove(joining);
             }
             return self.finish(key, Err(refusal(error).into()));
         }
@@ -345,7 +358,8 @@ impl Serving {
     fn check_new(&self, volume: &Volume, count: usize) -> Result<(), ChangeError> {
         check_size(volume.spec.size_bytes)?;
         self.check_name(&volume.spec.name)?;
-        if [CHANGES, RECORDS].contains(&volume.spec.id)
+        if volume.spec.id == CHANGES
+            || volume.is_hidden()
             || self.engine.pool.volumes.contains(volume.spec.id)
         {
             return Err(ChangeError::NameTaken(volume.spec.name.clone()));
@@ -440,7 +454,7 @@ impl Serving {
         if possible { Ok(()) } else { Err(ChangeError::NoSpace) }
     }
 
-    fn wait_for_checkpoint(&mut self, key: OperationKey) {
+    pub(super) fn wait_for_checkpoint(&mut self, key: OperationKey) {
         self.requests.table[key].stage = Stage::Waiting;
         self.engine.checkpointer.wait(key);
     }
@@ -451,7 +465,9 @@ fn needed_features(change: &Change) -> Features {
     match change {
         Change::CreateRecords { .. } => Features::incompatible(INCOMPATIBLE_RECORDS),
         Change::AttachMember { .. } => Features::incompatible(FEATURE_MIRROR),
-        Change::CreateVolume(_)
+        // A device that cannot leave is refused first.
+        Change::EvacuateDevice { .. }
+        | Change::CreateVolume(_)
         | Change::CloneVolumes(_)
         | Change::RevertVolume { .. }
         | Change::DeleteVolume(_)
@@ -462,6 +478,8 @@ fn needed_features(change: &Change) -> Features {
         | Change::ReturnMember { .. }
         | Change::DetachMember { .. }
         | Change::Resilver(_)
+        | Change::Evacuation(_)
+        | Change::RemoveDevice { .. }
         | Change::Checkpoint
         | Change::Close => Features::default(),
     }

@@ -6,7 +6,7 @@ use block::{BLOCK, RequestStatistics, Response, VolumeId};
 use super::{Operation, OperationKey, Piece, Stage, Work, data_range, sampling};
 use crate::address::{BlockRange, Run};
 use crate::budget::Estimate;
-use crate::change::{Change, Done, Outcome};
+use crate::change::{Change, Done, Outcome, device_of_moved};
 use crate::commit::{CommitClass, checksums};
 use crate::error::Failure;
 use crate::loading::PageWaiter;
@@ -207,7 +207,11 @@ impl Serving {
         if self.is_closing() && self.requests.table.len() == 1 {
             self.requests.ready.extend(self.requests.table.iter().map(|(key, _)| key));
         }
-        let Operation { tag, statistics, .. } = operation;
+        let Operation { tag, statistics, volume, work, .. } = operation;
+        if device_of_moved(volume).is_some() {
+            let bytes = work.written_bytes();
+            return self.moved_written(result.is_ok().then_some(bytes));
+        }
         self.engine.done.push_back(Done { tag, result, statistics });
     }
 }

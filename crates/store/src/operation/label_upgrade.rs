@@ -6,12 +6,11 @@
 use block::DeviceError;
 
 use super::{OperationKey, Stage};
-use crate::address::DeviceNumber;
 use crate::error::ChangeError;
 use crate::io::Waiter;
 use crate::layout::LABELS;
 use crate::serving::Serving;
-use crate::superblock::{FORMAT_VERSION, Features, Label};
+use crate::superblock::{Features, Label};
 
 /// An upgrade of the labels that is under way.
 pub(super) struct LabelUpgrade {
@@ -49,10 +48,10 @@ impl Serving {
     /// again when they do.
     pub(super) fn begin_upgrade(&mut self, key: OperationKey, needed: Features) -> bool {
         let members = &self.engine.pool.members;
-        if members.labelled.contain(needed) && members.damaged_label.is_none() {
+        if members.labelled.contain(needed) && members.unsound_labels.is_empty() {
             return false;
         }
-        let leading = members.damaged_label.unwrap_or(0);
+        let leading = members.unsound_labels.first().map_or(0, |&(_, copy)| copy);
         let upgrade = LabelUpgrade {
             features: members.features.union(needed),
             leading,
@@ -65,6 +64,23 @@ impl Serving {
         operation.upgrade = Some(Box::new(upgrade));
         self.submit_upgrade(key);
         true
+    }
+
+    /// Writes copies of labels again that were found unsound as the pool was opened: one copy only, since
+    /// the other one is what the device is known by. If the power fails before they are durable that is
+    /// done again.
+    pub(crate) fn heal_labels(&mut self) {
+        let pool = &mut self.engine.pool;
+        // Those that differ in their features a change writes that needs these.
+        if pool.members.labelled != pool.members.features {
+            return;
+        }
+        let first = pool.members.unsound_labels.first().map(|&(_, copy)| copy);
+        let unsound = pool.members.unsound_labels.clone().into_iter();
+        for (device, copy) in unsound.filter(|&(_, copy)| Some(copy) == first) {
+            let label = pool.label(device).emit().freeze();
+            pool.io.write(Waiter::HealedLabel, LABELS[copy].on(device), label.into());
+        }
     }
 
     /// A write or flush of an upgrade has ended. An error is told only when nothing of it is under way
@@ -87,7 +103,7 @@ impl Serving {
         let members = &mut self.engine.pool.members;
         members.features = upgrade.features;
         members.labelled = upgrade.features;
-        members.damaged_label = None;
+        members.unsound_labels.clear();
         operation.upgrade = None;
         operation.stage = Stage::Begun;
         self.requests.ready.push_back(key);
@@ -96,21 +112,14 @@ impl Serving {
     /// Submits the I/O of a step, to all devices.
     fn submit_upgrade(&mut self, key: OperationKey) {
         let pool = &mut self.engine.pool;
-        let devices = pool.members.device_uuids.len();
+        let devices = pool.space.devices();
         let Some(upgrade) = &mut self.requests.table[key].upgrade else { return };
-        upgrade.outstanding = devices;
-        for (index, &device_uuid) in pool.members.device_uuids.iter().enumerate() {
-            let (waiter, device) = (Waiter::Features { operation: key }, DeviceNumber::at(index));
+        upgrade.outstanding = devices.len();
+        for device in devices {
+            let waiter = Waiter::Features { operation: key };
             match upgrade.step {
                 Step::Write { copy } => {
-                    let label = Label {
-                        pool_uuid: pool.members.pool_uuid,
-                        device_uuid,
-                        features: upgrade.features,
-                        version: FORMAT_VERSION,
-                        index: index as u32,
-                        is_mirror: pool.io.mirror(device).is_some(),
-                    };
+                    let label = Label { features: upgrade.features, ..pool.label(device) };
                     pool.io.write(waiter, LABELS[copy].on(device), label.emit().freeze().into());
                 }
                 Step::Flush { .. } => pool.io.flush(waiter, device),

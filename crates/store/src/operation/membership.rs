@@ -19,7 +19,7 @@ use crate::mirror::{
 use crate::options::MemberSpec;
 use crate::serving::Serving;
 use crate::space::Space;
-use crate::superblock::{FORMAT_VERSION, Label};
+use crate::superblock::Label;
 
 /// Blocks before those that are copied in which a member has something of its own, from the first one.
 const HEAD_BLOCKS: u64 = 10;
@@ -126,7 +126,7 @@ impl Serving {
         device: DeviceNumber,
         spec: MemberSpec,
     ) -> Result<(), Failure> {
-        if device >= self.engine.pool.space.next_device() {
+        if !self.engine.pool.space.is_there(device) {
             return Err(ChangeError::NoSuchDevice.into());
         }
         if spec.size_bytes < self.bytes_of(device) {
@@ -192,15 +192,7 @@ impl Serving {
     }
 
     fn label_of_mirror(&self, device: DeviceNumber) -> Label {
-        let members = &self.engine.pool.members;
-        Label {
-            pool_uuid: members.pool_uuid,
-            device_uuid: members.device_uuids[device.index()],
-            features: members.features,
-            version: FORMAT_VERSION,
-            index: device.number().into(),
-            is_mirror: true,
-        }
+        Label { is_mirror: true, ..self.engine.pool.label(device) }
     }
 
     /// The device that joins gets its labels, and loses what an earlier use may have left in their

@@ -5,7 +5,7 @@
 //! What they should hold is known as of the newest checkpoint. One that is written meanwhile has other
 //! content on all members alike, and is left as it is.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::address::{Address, DeviceNumber};
 use crate::checkpoint::Checkpointer;
@@ -13,7 +13,6 @@ use crate::checksum::crc32c;
 use crate::layout::{LABELS, UPPER_COPY};
 use crate::pool::Pool;
 use crate::space::AllocationGroupId;
-use crate::superblock::{FORMAT_VERSION, Label};
 
 /// Groups that are looked at in one step.
 const GROUPS: usize = 64;
@@ -24,49 +23,111 @@ const BLOCKS: usize = 32;
 /// What is left to be compared.
 #[derive(Default)]
 pub(crate) struct Heads {
+    /// The checkpoint of which checksums are known. A later one writes pages in the places of those before
+    /// it: a copy that missed that would be what an older checksum wants, and be taken for the good one.
+    generation: u64,
     blocks: VecDeque<(Address, u32)>,
+    /// Groups whose space maps are among these blocks; none while others are compared.
+    current: Vec<AllocationGroupId>,
+    /// Places that were compared since the current groups, or what comes before them, began.
+    compared: BTreeSet<Address>,
     /// Groups whose space maps come then.
     groups: VecDeque<AllocationGroupId>,
+    /// Superblocks come as soon as none is being written.
+    wants_superblocks: bool,
+}
+
+fn is_mirrored(pool: &Pool, device: DeviceNumber) -> bool {
+    pool.io.mirror(device).is_some()
 }
 
 impl Heads {
     /// All such blocks on mirrors, with their checksums.
     pub(crate) fn of(pool: &Pool, checkpointer: &Checkpointer) -> Self {
-        let is_mirrored = |device: DeviceNumber| pool.io.mirror(device).is_some();
-        let mut heads = Self::default();
-        for device in pool.space.devices().filter(|&device| is_mirrored(device)) {
-            heads.blocks.extend(labels(pool, device));
+        let mirrors = pool.space.devices().filter(|&device| is_mirrored(pool, device));
+        let groups = mirrors.flat_map(|device| {
+            let groups = 0..pool.space.layout(device).groups() as u32;
+            groups.map(move |group| AllocationGroupId { device, group })
+        });
+        let mut heads = Self {
+            generation: checkpointer.generation(),
+            groups: groups.collect(),
+            wants_superblocks: is_mirrored(pool, DeviceNumber::FIRST),
+            ..Self::default()
+        };
+        heads.blocks = heads.current_blocks(pool, checkpointer);
+        heads
+    }
+
+    /// Blocks of the current groups; where there are none, those that come before all groups.
+    fn current_blocks(&self, pool: &Pool, checkpointer: &Checkpointer) -> VecDeque<(Address, u32)> {
+        if !self.current.is_empty() {
+            let pages = self.current.iter().flat_map(|&group| pool.space.group_pages(group));
+            return pages.map(|page| (page.address, page.crc)).collect();
+        }
+        let mut blocks = VecDeque::new();
+        for device in pool.space.devices().filter(|&device| is_mirrored(pool, device)) {
+            blocks.extend(labels(pool, device));
             let pages = pool.space.first_level_pages(device);
             let pages = pages.into_iter().chain(pool.space.descriptor_pages(device));
             let copies = |(_, page, crc): (usize, Address, u32)| {
                 [page, page + UPPER_COPY].map(|at| (at, crc))
             };
-            heads.blocks.extend(pages.flat_map(copies));
-            let groups = 0..pool.space.layout(device).groups() as u32;
-            heads.groups.extend(groups.map(|group| AllocationGroupId { device, group }));
+            blocks.extend(pages.flat_map(copies));
         }
-        let of_mirror = |&(block, _): &(Address, u32)| is_mirrored(block.device());
+        let of_mirror = |&(block, _): &(Address, u32)| is_mirrored(pool, block.device());
         let copies = checkpointer.table_pages().flat_map(|page| {
             let copies = [Some(page.address()), page.twin()];
             copies.into_iter().flatten().map(move |at| (at, page.crc))
         });
-        heads.blocks.extend(copies.filter(of_mirror));
-        heads.blocks.extend(checkpointer.superblocks().filter(of_mirror));
-        heads
+        blocks.extend(copies.filter(of_mirror));
+        blocks
     }
 
     /// The next blocks to be compared; `None` if all were.
-    pub(super) fn next(&mut self, pool: &Pool) -> Option<Vec<(Address, u32)>> {
+    pub(super) fn next(
+        &mut self,
+        pool: &Pool,
+        checkpointer: &Checkpointer,
+    ) -> Option<Vec<(Address, u32)>> {
+        if self.wants_superblocks && !checkpointer.is_writing() {
+            self.wants_superblocks = false;
+            return Some(checkpointer.superblocks().collect());
+        }
+        self.renew(pool, checkpointer);
         if self.blocks.is_empty() && self.groups.is_empty() {
-            return None;
+            return self.wants_superblocks.then(Vec::new);
         }
         if self.blocks.is_empty() {
             let count = self.groups.len().min(GROUPS);
-            let pages = self.groups.drain(..count).flat_map(|group| pool.space.group_pages(group));
-            self.blocks.extend(pages.map(|page| (page.address, page.crc)));
+            self.current = self.groups.drain(..count).collect();
+            self.compared.clear();
+            self.blocks = self.current_blocks(pool, checkpointer);
         }
         let count = self.blocks.len().min(BLOCKS);
-        Some(self.blocks.drain(..count).collect())
+        let next: Vec<(Address, u32)> = self.blocks.drain(..count).collect();
+        self.compared.extend(next.iter().map(|(block, _)| *block));
+        Some(next)
+    }
+
+    /// After a checkpoint pages are in other places. Those that were compared where they are now are not
+    /// compared again, so that this comes to an end however many checkpoints there are.
+    fn renew(&mut self, pool: &Pool, checkpointer: &Checkpointer) {
+        let generation = checkpointer.generation();
+        if self.blocks.is_empty() || self.generation == generation {
+            self.generation = generation;
+            return;
+        }
+        self.generation = generation;
+        let blocks = self.current_blocks(pool, checkpointer).into_iter();
+        self.blocks = blocks.filter(|(block, _)| !self.compared.contains(block)).collect();
+    }
+
+    /// A device has left; another one may get its number.
+    pub(super) fn forget(&mut self, device: DeviceNumber) {
+        self.blocks.retain(|(block, _)| block.device() != device);
+        self.current.retain(|group| group.device != device);
+        self.groups.retain(|group| group.device != device);
     }
 }
 
@@ -74,18 +135,9 @@ impl Heads {
 /// pool has: then nobody knows what they should hold before the next upgrade.
 pub(crate) fn labels(pool: &Pool, device: DeviceNumber) -> Vec<(Address, u32)> {
     let names = &pool.members;
-    let Some(&device_uuid) = names.device_uuids.get(device.index()) else { return Vec::new() };
     if names.labelled != names.features {
         return Vec::new();
     }
-    let label = Label {
-        pool_uuid: names.pool_uuid,
-        device_uuid,
-        features: names.features,
-        version: FORMAT_VERSION,
-        index: device.number().into(),
-        is_mirror: pool.io.mirror(device).is_some(),
-    };
-    let crc = crc32c(&label.emit());
+    let crc = crc32c(&pool.label(device).emit());
     LABELS.map(|block| (block.on(device), crc)).to_vec()
 }

@@ -215,6 +215,7 @@ impl Space {
             };
             group.parse_descriptor(bytes);
             let (used, capacity, fenced) = (group.used, group.capacity, group.fenced);
+            self.devices[device.index()].used += u64::from(used);
             self.used += u64::from(used);
             self.fenced += u64::from(fenced);
             self.free -= u64::from(if fenced { capacity } else { used });

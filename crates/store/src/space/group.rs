@@ -75,6 +75,8 @@ pub(super) struct AllocationGroup {
     pub(super) unavailable: bool,
     /// Its space on the device was set aside.
     pub(super) backed: bool,
+    /// Its device leaves the pool: nothing of it is handed out any more.
+    pub(super) leaving: bool,
     /// Nothing of it was ever handed out.
     pub(super) fresh: bool,
     /// In which lists of groups with room it is.
@@ -108,6 +110,12 @@ impl Body {
             Some(counts) => counts[index % COUNTS_PER_PAGE],
             None => u16::from(get(&self.used, place)),
         }
+    }
+
+    /// Blocks whose references were too many to be counted.
+    pub(super) fn stuck(&self) -> Vec<GroupBlock> {
+        let all = GroupBlock::START.onwards().take(GROUP_BLOCKS as usize);
+        all.filter(|&place| self.references(place) == STUCK).collect()
     }
 
     fn counts_mut(&mut self, page: usize) -> &mut [u16; COUNTS_PER_PAGE] {
@@ -157,6 +165,7 @@ impl AllocationGroup {
             fenced: false,
             unavailable: false,
             backed: false,
+            leaving: false,
             fresh: true,
             listed: 0,
             body: None,
@@ -167,7 +176,7 @@ impl AllocationGroup {
 
     /// Blocks that may be handed out as things are.
     pub(super) fn available(&self) -> u32 {
-        if self.fenced || self.unavailable { 0 } else { self.free }
+        if self.fenced || self.unavailable || self.leaving { 0 } else { self.free }
     }
 
     /// It was written before, and three quarters of it are free.

@@ -210,9 +210,19 @@ impl Space {
         let Some(body) = &mut group.body else { return };
         if !super::get(&body.busy, place) {
             super::set(&mut body.busy, place);
-            group.free -= 1;
-            group.fresh = false;
-            let backed = u64::from(group.backed);
+            self.take_named(id);
+        }
+    }
+
+    /// A block of a group that was free is named by a record of the journal.
+    pub(super) fn take_named(&mut self, id: AllocationGroupId) {
+        let group = self.group_mut(id);
+        group.free -= 1;
+        group.fresh = false;
+        let (backed, leaves) = (u64::from(group.backed), group.leaving);
+        if leaves {
+            self.vacated -= 1;
+        } else {
             self.free -= 1;
             self.backed_free -= backed;
         }

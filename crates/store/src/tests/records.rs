@@ -121,6 +121,35 @@ fn labels_that_differ_in_features_alone_are_no_damage() {
     assert_eq!(failure, OpenError::Damaged("the two labels differ").into());
 }
 
+/// One copy at a time, since the other one is what the device is known by.
+#[test]
+fn damaged_copies_of_labels_are_written_again_when_the_pool_is_opened() {
+    let mut pool = Pool::with(&[SIZE, SIZE], Options::default());
+    let before = pool.devices.iter().map(|device| device[4096..12288].to_vec()).collect::<Vec<_>>();
+    let damaged = |pool: &Pool| {
+        let devices = pool.devices.iter().zip(&before);
+        let differs = devices.map(|(device, before)| {
+            [0, 4096].map(|at| device[4096 + at..][..4096] != before[at..][..4096])
+        });
+        differs.collect::<Vec<_>>()
+    };
+    for (first, second, left) in [
+        ((0, 0), (1, 0), [[false, false], [false, false]]),
+        ((0, 1), (1, 1), [[false, false], [false, false]]),
+        ((0, 0), (1, 1), [[false, false], [false, true]]),
+    ] {
+        for (device, copy) in [first, second] {
+            pool.devices[device][4096 + copy * 4096 + 20] ^= 1;
+        }
+        pool = pool.reopen_damaged().unwrap();
+        pool.settle();
+        assert_eq!(damaged(&pool), left);
+        pool = pool.reopen_damaged().unwrap();
+        pool.settle();
+        assert_eq!(damaged(&pool), [[false, false], [false, false]]);
+    }
+}
+
 /// Whoever looks for pools knows a device by its first blocks alone.
 #[test]
 fn a_device_says_which_one_of_which_pool_it_is() {

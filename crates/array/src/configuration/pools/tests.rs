@@ -17,6 +17,8 @@ fn pool(devices: &[&str]) -> Pool {
         delete_scheduled_snapshots: false,
         read_only: false,
         mirroring: Mirroring::default(),
+        departure: None,
+        fail_back: FailBack::default(),
     }
 }
 
@@ -46,11 +48,14 @@ fn a_pool_of_the_first_form_reads_as_one_with_one_device() {
     let several = pool(&["file:/a", "block:/dev/b"]);
     let deletes = Pool { delete_scheduled_snapshots: true, ..several.clone() };
     let read_only = Pool { read_only: true, ..several.clone() };
-    for pool in [several, deletes, read_only] {
+    let fail_back = FailBack { preferred_controller: Some(2), after_seconds: Some(60) };
+    let preferred = Pool { fail_back, ..several.clone() };
+    for pool in [several, deletes, read_only, preferred] {
         let saved = serde_json::to_value(&pool).unwrap();
         let says = saved.get("delete_scheduled_snapshots").is_some();
         assert_eq!(says, pool.delete_scheduled_snapshots, "an older version reads it otherwise");
         assert_eq!(saved.get("read_only").is_some(), pool.read_only);
+        assert_eq!(saved.get("fail_back").is_some(), pool.fail_back == fail_back);
         assert_eq!(serde_json::from_value::<Pool>(saved).unwrap(), pool);
     }
     for wrong in [
@@ -62,6 +67,17 @@ fn a_pool_of_the_first_form_reads_as_one_with_one_device() {
     ] {
         assert!(serde_json::from_value::<Pool>(wrong.clone()).is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn a_pool_is_given_back_to_a_controller_after_a_time_in_bounds() {
+    let said = |preferred_controller, after_seconds| {
+        FailBack { preferred_controller, after_seconds }.check().is_ok()
+    };
+    assert!(said(None, None) && said(Some(1), None) && said(Some(256), Some(10)));
+    assert!(said(Some(2), Some(86_400)));
+    assert!(!said(Some(0), None) && !said(Some(257), None) && !said(None, Some(60)));
+    assert!(!said(Some(2), Some(9)) && !said(Some(2), Some(86_401)) && !said(Some(2), Some(0)));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use block::RbdImage;
 
 use super::library::{Ceph, Handle};
 use crate::error::OpenError;
-use crate::fence::Breaking;
+use crate::fence::{Breaking, OWNER_BEAT_OFFSET};
 
 /// What the connection is made with, whatever the cluster's configuration file says: no cache, so that
 /// a write is with all replicas when it is answered; and no wait without an end for a monitor.
@@ -99,7 +99,9 @@ impl Image {
                 "lock it: enable the feature with 'rbd feature enable POOL/IMAGE exclusive-lock'";
             return Err(os(what)(io::ErrorKind::Unsupported.into()));
         }
-        image.take_lock(path, breaking)?;
+        let taken = image.take_lock(path, breaking);
+        let read = |buffer: &mut [u8]| image.read(OWNER_BEAT_OFFSET, buffer);
+        taken.map_err(|error| error.with_owner_beat(read))?;
         Ok(image)
     }
 

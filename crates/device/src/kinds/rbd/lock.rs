@@ -41,7 +41,7 @@ impl Image {
             if let Some(address) = self.lock_owner().map_err(os("ask who has its lock"))? {
                 let holder = Holder { identity: address.clone(), place: None };
                 if !breaking.includes(&holder) && self.is_watched_by(&address).unwrap_or(true) {
-                    return Err(OpenError::Held { path: path.to_owned(), holders: vec![holder] });
+                    return Err(held(path, holder));
                 }
                 self.break_lock(&address).map_err(os(BREAK))?;
             }
@@ -57,8 +57,7 @@ impl Image {
             }
         }
         let identity = self.lock_owner().ok().flatten().unwrap_or_default();
-        let holders = vec![Holder { identity, place: None }];
-        Err(OpenError::Held { path: path.to_owned(), holders })
+        Err(held(path, Holder { identity, place: None }))
     }
 
     /// Whether somebody else has the lock now, or the cluster takes nothing from this client any more.
@@ -143,6 +142,10 @@ impl Image {
         unsafe { (rbd.rbd_watchers_list_cleanup)(watchers.as_mut_ptr(), count) };
         Ok(is_watched)
     }
+}
+
+fn held(path: &Path, holder: Holder) -> OpenError {
+    OpenError::Held { path: path.to_owned(), holders: vec![holder], owner_beat: None }
 }
 
 const BREAK: &str = "break its lock: the cluster's user must be allowed to add to the blocklist, as \

@@ -65,6 +65,18 @@ fn a_client_whose_lock_is_broken_is_fenced_for_good() {
     let mut first = open(&name).unwrap();
     write(&mut first, 1).unwrap();
     let holders = holder_of(&name);
+    assert_eq!(first.identity().as_ref(), holders.first(), "it knows what others call it");
+    let mut data = block::Buffer::zeroed(4096);
+    data.fill(9);
+    let data = data.freeze().into();
+    let write_beat = DeviceOperation::Write { offset: crate::OWNER_BEAT_OFFSET, data };
+    run(&mut first, write_beat).unwrap();
+    match open(&name).err() {
+        Some(OpenError::Held { owner_beat: Some(seen), .. }) => {
+            assert!(seen.len() == 4096 && seen.iter().all(|&byte| byte == 9));
+        }
+        other => panic!("the heartbeat is seen: {other:?}"),
+    }
     let stranger = Breaking { holders: vec!["127.0.0.1:0/1".to_owned()] };
     let refused = Device::open_breaking(&name, 0, Method::Auto, &stranger).err();
     assert!(matches!(refused, Some(OpenError::Held { .. })), "{refused:?}");

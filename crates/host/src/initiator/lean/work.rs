@@ -12,6 +12,9 @@ const WRITE_FLAG: u8 = 0x20;
 /// Of ten commands of a mixed load, so many read.
 const MIXED_READS: u64 = 7;
 
+/// What is in a block that COMPARE AND WRITE is measured on.
+pub(crate) const LOCK_BYTE: u8 = 0x5a;
+
 /// NAA designators of the source and the destination of a copy.
 pub(super) type Designators = ([u8; 16], [u8; 16]);
 
@@ -107,6 +110,7 @@ impl Maker {
             Work::Read
             | Work::Write
             | Work::CompareAndWrite
+            | Work::WriteLocks
             | Work::WriteSame
             | Work::Unmap
             | Work::ExtendedCopy => {
@@ -135,8 +139,12 @@ impl Maker {
             Work::CompareAndWrite => {
                 let count =
                     u8::try_from(blocks).context("COMPARE AND WRITE of 255 blocks at most")?;
-                let zeros = Payload::List(vec![0; 2 * bytes]);
-                Order { cdb: cdb::compare_and_write(lba, count), payload: zeros }
+                let both = Payload::List(vec![LOCK_BYTE; 2 * bytes]);
+                Order { cdb: cdb::compare_and_write(lba, count), payload: both }
+            }
+            Work::WriteLocks => {
+                let payload = Payload::List(vec![LOCK_BYTE; bytes]);
+                Order { cdb: cdb::write(lba, blocks), payload }
             }
             Work::WriteSame => {
                 let zeros = Payload::List(vec![0; BLOCK_BYTES as usize]);

@@ -76,6 +76,8 @@ pub(super) struct PoolFacts {
     pub(super) devices: Vec<DeviceFacts>,
     pub(super) members: Vec<MemberFacts>,
     pub(super) mirrors: Vec<MirrorFacts>,
+    /// The device that leaves, if one does.
+    pub(super) departure: Option<store::EvacuationStatus>,
     /// Spares by name, and whether each is missing.
     pub(super) spares: Vec<(String, bool)>,
 }
@@ -207,6 +209,7 @@ fn pool_facts(management: &Management, plane: &DataPlane, pool: &Pool) -> PoolFa
         devices: pool.devices.iter().map(device).collect(),
         members: members.map(member).collect(),
         mirrors: pool.mirrors().map(mirror).collect(),
+        departure: pool.store.evacuation(),
         spares: management.spares_of(&pool.name),
     }
 }

@@ -1,10 +1,11 @@
-//! Metrics of mirrors: members, resilvers, spares.
+//! Metrics of mirrors: members, resilvers, spares; and of devices that leave.
 
 use control::members::describe_state;
-use store::MemberState;
+use store::{EvacuationStatus, MemberState};
 
 use super::facts::{MemberFacts, MirrorFacts, PoolFacts, ResilverFacts};
 use super::{
+    DEPARTURE_COPIED, DEPARTURE_LEFT, DEPARTURE_PAUSED, DEPARTURE_UNREADABLE, DEPARTURE_WAITS,
     MEMBER_ERRORS, MEMBER_HEALED, MEMBER_STATE, MIRROR_DEGRADED, Metric, Page, RESILVER_COPIED,
     RESILVER_LEFT, RESILVER_PAUSED, SPARE_MISSING, SPARES,
 };
@@ -64,6 +65,29 @@ pub(super) fn mirror_metrics(page: &mut Page, pools: &[PoolFacts]) {
             let labels =
                 [("pool", pool.name.as_str()), ("mirror", &number), ("device", &resilver.device)];
             page.sample(metric.name, &labels, value(resilver) as f64);
+        }
+    }
+}
+
+/// A metric, and its value for a device that leaves.
+type DepartureValue = (&'static Metric, fn(&EvacuationStatus) -> u64);
+
+/// How far devices are that leave.
+pub(super) fn departure_metrics(page: &mut Page, pools: &[PoolFacts]) {
+    let values: [DepartureValue; 5] = [
+        (&DEPARTURE_LEFT, |status| status.left_bytes),
+        (&DEPARTURE_COPIED, |status| status.copied_bytes),
+        (&DEPARTURE_PAUSED, |status| u64::from(status.paused)),
+        (&DEPARTURE_WAITS, |status| u64::from(status.waits_for_space)),
+        (&DEPARTURE_UNREADABLE, |status| status.unreadable_blocks),
+    ];
+    for (metric, value) in values {
+        page.begin(metric);
+        for pool in pools {
+            let Some(status) = &pool.departure else { continue };
+            let number = status.device.to_string();
+            let labels = [("pool", pool.name.as_str()), ("device", number.as_str())];
+            page.sample(metric.name, &labels, value(status) as f64);
         }
     }
 }

@@ -1,0 +1,164 @@
+//! Gives pools back to the controllers that should have them, by planned switches; and says on the link
+//! which pools this controller would take.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::{PathState, Problem};
+use control::controllers::Standing;
+use control::fail_back::{FailBacks, Policy, Preferred, Verdict};
+use control::link::Readiness;
+use control::reopening::Trouble;
+
+use super::{Management, Progress, hexadecimal};
+use crate::data_plane::DataPlane;
+
+/// Pools that are given back, and those that an administrator gave away.
+#[derive(Debug, Default)]
+pub(super) struct FailingBack {
+    waiting: FailBacks,
+    /// Pools that an administrator gave away here and that were not open here since: they are not given
+    /// back to this controller.
+    pub(super) given_away: BTreeSet<String>,
+    /// Pools that were given back since the start.
+    pub(super) given_back: u64,
+}
+
+impl Management {
+    /// An administrator gives a pool to another controller.
+    pub(super) fn switch_by_hand(
+        &mut self,
+        plane: &mut DataPlane,
+        name: &str,
+    ) -> Result<Progress, Problem> {
+        let begun = self.switch_pool(plane, name)?;
+        self.peers.fail_back.given_away.insert(name.to_owned());
+        Ok(begun)
+    }
+
+    /// Which pools this controller would take, as it says on the link.
+    pub(super) fn own_readiness(&self) -> Readiness {
+        let uuid =
+            |name: &String| self.configuration.pools.get(name).map(|pool| hexadecimal(&pool.uuid));
+        let is_reached = |name: &&String| {
+            let is_held =
+                matches!(self.reopening.trouble(name), Some(Trouble::Held | Trouble::Changing));
+            is_held && self.unavailable.get(*name).is_some_and(|pool| pool.reaches_all)
+        };
+        Readiness {
+            maintenance: self.peers.maintenance.is_on(),
+            reaches: self.configuration.pools.keys().filter(is_reached).filter_map(uuid).collect(),
+            given_away: self.peers.fail_back.given_away.iter().filter_map(uuid).collect(),
+        }
+    }
+
+    /// Gives pools back whose preferred controller has been ready for long enough.
+    pub(super) fn fail_back(&mut self, plane: &mut DataPlane) {
+        if self.closing || self.peers.link.is_none() {
+            return;
+        }
+        let pools = &self.configuration.pools;
+        self.peers.fail_back.given_away.retain(|name| pools.contains_key(name));
+        let is_wanted =
+            |name: &str| pools.get(name).is_some_and(|pool| !pool.fail_back.is_default());
+        self.peers.fail_back.waiting.retain(is_wanted);
+        for name in pools.keys().cloned().collect::<Vec<_>>() {
+            if self.told_standing(plane, &name) == Standing::Served {
+                self.peers.fail_back.given_away.remove(&name);
+                self.look_at_preferred(plane, &name);
+            }
+        }
+    }
+
+    /// What is said of a pool that another controller should have.
+    fn fail_back_policy(&self, name: &str) -> Option<Policy> {
+        let said = self.configuration.pools.get(name)?.fail_back;
+        let controller = said.preferred_controller?;
+        let after = Duration::from_secs(said.after_seconds?.into());
+        (controller != self.controller().number()).then_some(Policy { controller, after })
+    }
+
+    fn look_at_preferred(&mut self, plane: &mut DataPlane, name: &str) {
+        let Some(policy) = self.fail_back_policy(name) else { return };
+        let (preferred, now) = (self.preferred(name, policy.controller), self.clock());
+        let Policy { controller, .. } = policy;
+        match self.peers.fail_back.waiting.look(name, policy, preferred, now) {
+            Verdict::Wait => {}
+            Verdict::WaitLonger { kept, wait } => {
+                let (kept, wait) = (kept.as_secs(), wait.as_secs());
+                let message = format!(
+                    "was given back to controller {controller} and came here again after {kept} s: it is \
+                     given back when that one has been ready for {wait} s"
+                );
+                self.warn(name, message);
+            }
+            Verdict::Give => self.give_back(plane, name, controller),
+        }
+    }
+
+    /// Gives a pool to its preferred controller; later, if something goes on in it.
+    fn give_back(&mut self, plane: &mut DataPlane, name: &str, controller: u16) {
+        if self.check_switch(plane, name).is_err() || self.claims.check_free(name).is_err() {
+            return;
+        }
+        let begun = self.switch_pool(plane, name);
+        if begun.is_ok() {
+            let now = self.clock();
+            self.peers.fail_back.waiting.gave(name, now);
+            self.peers.fail_back.given_back += 1;
+            self.inform(
+                name,
+                format!("is given back to controller {controller}, which should have it"),
+            );
+        }
+        self.begin(plane, begun);
+    }
+
+    /// How the controller that should have a pool is.
+    fn preferred(&self, name: &str, controller: u16) -> Preferred {
+        let uuid = self.configuration.pools.get(name).map(|pool| hexadecimal(&pool.uuid));
+        let view = self.peers.views.get(&controller).filter(|view| view.is_paired);
+        let Some((uuid, view)) = uuid.zip(view).filter(|(_, view)| view.is_reachable) else {
+            return Preferred::Silent;
+        };
+        let state = view.pools.as_ref().and_then(|pools| pools.get(&uuid));
+        match &view.readiness {
+            None => Preferred::Lacking,
+            Some(readiness) if readiness.maintenance => Preferred::Maintenance,
+            Some(readiness) if readiness.given_away.contains(&uuid) => Preferred::GivenAway,
+            Some(readiness)
+                if readiness.reaches.contains(&uuid) && state == Some(&PathState::Standby) =>
+            {
+                Preferred::Ready
+            }
+            Some(_) => Preferred::Lacking,
+        }
+    }
+
+    /// What giving a pool back waits for, if it is open here and is given back.
+    pub(super) fn describe_fail_back(&self, plane: &DataPlane, name: &str) -> Option<String> {
+        self.peers.link.as_ref()?;
+        let Policy { controller, .. } = self.fail_back_policy(name)?;
+        if self.told_standing(plane, name) != Standing::Served {
+            return None;
+        }
+        Some(match self.preferred(name, controller) {
+            Preferred::Silent => format!("controller {controller} is not heard on the link"),
+            Preferred::Maintenance => format!("controller {controller} is in maintenance"),
+            Preferred::GivenAway => format!(
+                "an administrator gave it away at controller {controller}: it stays until the daemon \
+                 there is started again or its maintenance ends, or 'gantry controller switch {name}' here"
+            ),
+            Preferred::Lacking => {
+                format!("controller {controller} does not say that it reaches all devices")
+            }
+            Preferred::Ready => match self.peers.fail_back.waiting.left(name) {
+                Some(Duration::ZERO) => "an operation in the pool is under way".to_owned(),
+                Some(left) => {
+                    format!("controller {controller} has to be ready for {} s more", left.as_secs())
+                }
+                None => format!("controller {controller} is ready since now"),
+            },
+        })
+    }
+}

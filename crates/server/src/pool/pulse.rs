@@ -1,0 +1,197 @@
+//! Heartbeat of a pool's owner in the pool's devices: written beside the engine's I/O, one at a time on each
+//! device, without a flush. A device that does not answer lets it stand still.
+//!
+//! Where other controllers may take the pool by themselves, the owner serves only for a time after its last
+//! heartbeat (its lease): one that stood still, and was fenced meanwhile, answers no host with what it knew
+//! before.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use block::{BLOCK, Buffer, DeviceError, DeviceKind, DeviceOperation, Rope};
+use control::take_over::OwnerBeat;
+use device::{Completion, Fence, OWNER_BEAT_OFFSET};
+use store::Health;
+
+use super::{OpenDevice, Pool};
+use crate::limits::{CLUSTER_LEASE, OWNER_BEAT};
+
+/// The identifier of heartbeats at devices: the engine counts its own from 0.
+const BEAT_ID: u64 = u64::MAX;
+
+/// The pause between two looks whether a device has answered, where a thread waits for it.
+const LOOK_PAUSE: Duration = Duration::from_millis(2);
+
+/// The heartbeat of one device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pulse {
+    /// When the last one was handed to the device.
+    begun: Option<Instant>,
+    /// The device has not answered it.
+    is_under_way: bool,
+    /// When the last one was handed to it that it has written.
+    written: Option<Instant>,
+}
+
+impl Pulse {
+    fn is_due(&self, now: Instant) -> bool {
+        let is_time = |begun| now.saturating_duration_since(begun) >= OWNER_BEAT;
+        !self.is_under_way && self.begun.is_none_or(is_time)
+    }
+
+    fn begin(&mut self, now: Instant) {
+        (self.begun, self.is_under_way) = (Some(now), true);
+    }
+
+    /// Takes its result out of what the device answered, from `first` on; returns whether the device
+    /// refuses this owner.
+    pub(super) fn take_result(&mut self, completions: &mut Vec<Completion>, first: usize) -> bool {
+        if !self.is_under_way {
+            return false;
+        }
+        let Some(at) = completions[first..].iter().position(|(id, _)| *id == BEAT_ID) else {
+            return false;
+        };
+        let (_, result) = completions.swap_remove(first + at);
+        self.is_under_way = false;
+        if result.is_ok() {
+            self.written = self.begun;
+        }
+        matches!(result, Err(DeviceError::Fenced))
+    }
+}
+
+impl OpenDevice {
+    fn read_beat(&mut self) -> Option<OwnerBeat> {
+        let buffer = Buffer::zeroed(BLOCK as usize);
+        let read = DeviceOperation::Read { offset: OWNER_BEAT_OFFSET, buffer };
+        self.device.submit(BEAT_ID, read);
+        let mut completions = Vec::new();
+        while completions.is_empty() {
+            self.device.kick();
+            self.device.reap(&mut completions);
+            thread::sleep(LOOK_PAUSE);
+        }
+        let (_, result) = completions.pop()?;
+        OwnerBeat::parse(&result.ok()??)
+    }
+}
+
+impl Pool {
+    /// Writes the heartbeat where one is due: on the devices that are the pool's, as the engine knows once
+    /// it has read what they say of themselves. `beat` lacks the holder.
+    pub(crate) fn beat(&mut self, beat: &OwnerBeat, now: Instant) {
+        let is_due = |open: &OpenDevice| !open.is_lost && open.pulse.is_due(now);
+        let has_some = self.devices.iter().any(|(_, open)| is_due(open));
+        if !has_some || self.fenced.is_some() || self.store.health() == Health::Closed {
+            return;
+        }
+        let members: Vec<_> = self.store.mirrors().flat_map(|mirror| mirror.members).collect();
+        for slot in members.iter().filter_map(|member| member.slot) {
+            let open = self.devices.get_mut(slot.into()).filter(|open| is_due(open));
+            let Some(open) = open.filter(|open| open.name.kind() != DeviceKind::Memory) else {
+                continue;
+            };
+            let holder = open.device.identity().unwrap_or_default();
+            let mut block = Buffer::zeroed(BLOCK as usize);
+            OwnerBeat { holder, ..beat.clone() }.emit(&mut block);
+            let data = Rope::from(block.freeze());
+            open.pulse.begin(now);
+            let write = DeviceOperation::Write { offset: OWNER_BEAT_OFFSET, data };
+            open.device.submit(BEAT_ID, write);
+        }
+    }
+
+    /// The heartbeats in its devices, of which the engine has asked nothing yet. Waits for them.
+    pub(crate) fn read_beats(&mut self) -> Vec<OwnerBeat> {
+        self.devices.iter_mut().filter_map(|(_, open)| open.read_beat()).collect()
+    }
+
+    /// Looks whether another controller may have taken the pool, as the last heartbeat is older than the
+    /// lease (zero: nobody takes pools by itself); returns whether that is so since this look. A beat in
+    /// one of the devices is enough, as whoever takes the pool looks at all of them.
+    pub(crate) fn doubt(&mut self, lease: Duration, now: Instant) -> bool {
+        let devices = self.devices.iter().map(|(_, open)| open).filter(|open| !open.is_lost);
+        let last = devices.filter_map(|open| open.pulse.written).max();
+        let is_older = |lease| last.is_none_or(|at| now.saturating_duration_since(at) > lease);
+        let is_in_doubt = time_without_beat(&self.fences(), lease).is_some_and(is_older);
+        let was_in_doubt = std::mem::replace(&mut self.is_in_doubt, is_in_doubt);
+        is_in_doubt && !was_in_doubt && last.is_some()
+    }
+
+    fn fences(&self) -> Vec<Fence> {
+        let devices = self.devices.iter().filter(|(_, open)| !open.is_lost);
+        devices.map(|(_, open)| open.device.fence()).collect()
+    }
+}
+
+/// How long a pool on such devices may be served without a heartbeat; `None` if for ever, since a lock
+/// cannot be taken, or nobody takes it. Of an image the cluster lets others break the lock of a client
+/// that it has not heard for a time, whatever controllers were told.
+fn time_without_beat(fences: &[Fence], lease: Duration) -> Option<Duration> {
+    if fences.is_empty() || fences.contains(&Fence::ThisMachine) {
+        return None;
+    }
+    let of_cluster = fences.contains(&Fence::Cluster).then_some(CLUSTER_LEASE);
+    let of_peers = Some(lease).filter(|lease| !lease.is_zero());
+    of_cluster.into_iter().chain(of_peers).min()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(pulse: &mut Pulse, result: block::DeviceResult) -> (bool, usize) {
+        let mut completions = vec![(3, Ok(None)), (4, Ok(None)), (BEAT_ID, result), (5, Ok(None))];
+        let refused = pulse.take_result(&mut completions, 1);
+        assert!(completions.iter().all(|(id, _)| *id != BEAT_ID), "the engine does not know it");
+        (refused, completions.len())
+    }
+
+    #[test]
+    fn one_beat_is_under_way_at_a_time_and_counts_from_when_it_was_begun() {
+        let (mut pulse, start) = (Pulse::default(), Instant::now());
+        assert!(pulse.is_due(start), "the first one is not waited for");
+        pulse.begin(start);
+        assert!(!pulse.is_due(start + 60 * OWNER_BEAT), "the device has not answered");
+        assert_eq!(answer(&mut pulse, Ok(None)), (false, 3));
+        assert_eq!(pulse.written, Some(start));
+        assert!(!pulse.is_due(start + OWNER_BEAT / 2));
+        assert!(pulse.is_due(start + OWNER_BEAT));
+    }
+
+    #[test]
+    fn only_what_can_be_taken_has_a_lease_and_an_image_never_a_longer_one_than_its_cluster_bears() {
+        let (none, short, long) =
+            (Duration::ZERO, Duration::from_secs(4), Duration::from_secs(599));
+        let (file, disk, image) = (Fence::ThisMachine, Fence::Reservation, Fence::Cluster);
+        let cases: [(&[Fence], Duration, Option<Duration>); 9] = [
+            (&[], short, None),
+            (&[file], short, None),
+            (&[disk, file], short, None),
+            (&[disk], none, None),
+            (&[disk, disk], short, Some(short)),
+            (&[disk], long, Some(long)),
+            (&[image], none, Some(CLUSTER_LEASE)),
+            (&[image], short, Some(short)),
+            (&[disk, image], long, Some(CLUSTER_LEASE)),
+        ];
+        for (fences, lease, expected) in cases {
+            assert_eq!(time_without_beat(fences, lease), expected, "{fences:?} {lease:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_beat_that_was_written_counts_and_only_a_fence_fences() {
+        let (mut pulse, start) = (Pulse::default(), Instant::now());
+        pulse.begin(start);
+        assert_eq!(answer(&mut pulse, Err(DeviceError::Os(5))), (false, 3));
+        assert_eq!(pulse.written, None);
+        pulse.begin(start + OWNER_BEAT);
+        assert_eq!(answer(&mut pulse, Err(DeviceError::Fenced)), (true, 3));
+        assert_eq!(pulse.written, None);
+        let mut others = vec![(1, Ok(None))];
+        assert!(!pulse.take_result(&mut others, 0));
+        assert_eq!(others.len(), 1);
+    }
+}
