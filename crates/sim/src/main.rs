@@ -132,10 +132,17 @@ fn main() -> ExitCode {
     }
 }
 
+/// Plays a search, tells each run that goes wrong as soon as it has, and how far it is now and then.
 fn run(search: &Search, failures: usize) -> ExitCode {
-    let last = Mutex::new(Instant::now());
+    let said = Mutex::new((Instant::now(), 0));
     let found = search.run(failures, |found| {
-        let mut last = last.lock().expect("nobody panics with it");
+        let mut said = said.lock().expect("nobody panics with it");
+        let (last, told) = &mut *said;
+        for outcome in &found.failures[*told..] {
+            tell(outcome.seed, &outcome.story, outcome.violation.as_deref());
+            terminal::say!("again: gantry-sim replay {}\n", repetition(search, outcome.seed));
+        }
+        *told = found.failures.len();
         if last.elapsed() >= Duration::from_secs(5) {
             *last = Instant::now();
             let Found { seeds, figures, failures, .. } = found;
@@ -146,11 +153,22 @@ fn run(search: &Search, failures: usize) -> ExitCode {
             );
         }
     });
-    for outcome in &found.failures {
-        tell((outcome.seed, search.operations), &outcome.story, outcome.violation.as_deref());
-    }
     summary(&found);
     if found.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Options of `gantry-sim replay` that play a run of a search once more.
+fn repetition(search: &Search, seed: u64) -> String {
+    let mirrors = match search.mirrors {
+        MirrorShare::Some => " --mirrors some",
+        MirrorShare::All => " --mirrors all",
+        MirrorShare::None => "",
+    };
+    let departures = match search.departures {
+        0 => String::new(),
+        share => format!(" --departures {share}"),
+    };
+    format!("{seed} --ops {}{mirrors}{departures}", search.operations)
 }
 
 fn summary(found: &Found) {
@@ -187,10 +205,9 @@ fn summary(found: &Found) {
     }
 }
 
-fn tell((seed, operations): (u64, u64), story: &str, violation: Option<&str>) {
+fn tell(seed: u64, story: &str, violation: Option<&str>) {
     terminal::say!("{story}");
     terminal::say!("seed {seed}: {}", violation.unwrap_or("nothing"));
-    terminal::say!("again: gantry-sim replay {seed} --ops {operations}\n");
 }
 
 /// Hunts mistakes: in the engine that has them, and with the simulator that is linked with it.
@@ -216,7 +233,7 @@ fn replay(run: Run) -> ExitCode {
     campaign::prepare();
     terminal::say!("{:#?}", run.profile());
     let outcome = World::run(&run);
-    tell((run.seed, run.operations), &outcome.story, outcome.violation.as_deref());
+    tell(run.seed, &outcome.story, outcome.violation.as_deref());
     terminal::say!("sum {:016x}", outcome.sum);
     if outcome.violation.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -231,7 +248,7 @@ fn replay_planted(run: hunt::Run, name: &str) -> ExitCode {
     let run = hunt::Run { planted: Some(bug), ..run };
     terminal::say!("{:#?}", run.profile());
     let outcome = hunt::World::run(&run);
-    tell((run.seed, run.operations), &outcome.story, outcome.violation.as_deref());
+    tell(run.seed, &outcome.story, outcome.violation.as_deref());
     terminal::say!("sum {:016x}", outcome.sum);
     if outcome.violation.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
