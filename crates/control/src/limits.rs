@@ -106,6 +106,10 @@ pub const TAKE_OVER_LOOKS_MIN: u32 = 3;
 /// by themselves.
 pub const STANDSTILL_TOLD: Duration = Duration::from_secs(5);
 
+/// How often the owner of a pool writes its heartbeat, a block, into each of the pool's devices, where an
+/// array has several controllers.
+pub const OWNER_BEAT: Duration = Duration::from_secs(1);
+
 /// How long before others may take a pool its owner stops serving that could not write its heartbeat:
 /// for clocks that go differently, and for a turn of its loop.
 pub const LEASE_MARGIN: Duration = Duration::from_secs(1);

@@ -6,6 +6,7 @@
 //! devices name are fenced, and only if they are those who wrote the heartbeat that stands still.
 
 mod beat;
+mod pulse;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,6 +17,7 @@ use crate::limits::{
 };
 
 pub use beat::OwnerBeat;
+pub use pulse::{Pulse, is_in_doubt};
 
 /// A device that somebody else holds, as a try to open it found it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -412,10 +412,6 @@ pub const LINK_CONNECTIONS_PER_ADDRESS: usize = 16;
 /// The pause before a peer is connected to again after that failed.
 pub const LINK_RETRY: Duration = Duration::from_secs(1);
 
-/// How often the owner of a pool writes its heartbeat, a block, into each of the pool's devices, where an
-/// array has several controllers.
-pub const OWNER_BEAT: Duration = Duration::from_secs(1);
-
 /// How long the owner of an image of Ceph serves without its heartbeat at most, where an array has several
 /// controllers: the cluster lets others break the lock of a client that it has not heard for 30 s
 /// (osd_client_watch_timeout).

@@ -6,7 +6,6 @@ mod pulse;
 mod slots;
 
 pub(crate) use members::{MemberNews, SeenMember};
-pub(crate) use pulse::Pulse;
 pub(crate) use slots::{OpenDevice, Slots};
 
 use std::time::{Duration, Instant};
@@ -241,7 +240,7 @@ impl Pool {
             open.device.kick();
             let first = self.completions.len();
             open.device.reap(&mut self.completions);
-            if open.pulse.take_result(&mut self.completions, first) {
+            if pulse::take_result(&mut open.pulse, &mut self.completions, first) {
                 refused = Some(open.name.to_string());
             }
         }

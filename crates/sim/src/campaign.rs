@@ -1,10 +1,13 @@
 //! Test campaigns: many runs in search of violations, and the search for planted bugs.
 
 use std::cell::RefCell;
+use std::ops::AddAssign;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::controllers;
+use crate::limits::TRACE_EVENTS;
 use crate::planted::PlantedBug;
 use crate::world::{Figures, MirrorShare, Run, RunReport, World};
 
@@ -18,7 +21,7 @@ thread_local! {
     static PANIC_PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// A search.
+/// A search: runs whose seeds follow each other, whatever they play.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
     /// The first seed; the others follow.
@@ -27,10 +30,15 @@ pub struct Search {
     pub seeds: u64,
     /// Time at most.
     pub time: Duration,
-    /// Commands of each run.
-    pub operations: u64,
     /// Runs at once.
     pub jobs: u64,
+}
+
+/// What the runs of a search for mistakes of the engine are like.
+#[derive(Clone, Copy, Debug)]
+pub struct EngineRuns {
+    /// Commands of each run.
+    pub operations: u64,
     /// Which runs have mirrors.
     pub mirrors: MirrorShare,
     /// Runs in a hundred in which devices leave.
@@ -39,21 +47,26 @@ pub struct Search {
 
 /// What a search found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Found<F = Figures> {
     /// Runs that came to their end.
     pub seeds: u64,
     /// All that they did.
-    pub figures: Figures,
+    pub figures: F,
     /// The first runs that went wrong, by seed.
-    pub failures: Vec<RunReport>,
+    pub failures: Vec<RunReport<F>>,
     /// How long it took.
     pub elapsed: Duration,
 }
 
 impl Search {
     /// Plays runs until time or seeds are used up or `failures_max` went wrong. `progress` is
-    /// told now and then.
-    pub fn run(&self, failures_max: usize, progress: impl Fn(&Found) + Sync) -> Found {
+    /// told after each.
+    pub fn run<F: Copy + Default + AddAssign + Send>(
+        &self,
+        failures_max: usize,
+        play: impl Fn(u64) -> RunReport<F> + Sync,
+        progress: impl Fn(&Found<F>) + Sync,
+    ) -> Found<F> {
         prepare();
         let begun = Instant::now();
         let next = AtomicU64::new(0);
@@ -65,7 +78,7 @@ impl Search {
                 if index >= self.seeds {
                     return;
                 }
-                let outcome = self.play(self.seed + index);
+                let outcome = play(self.seed + index);
                 let mut found = found.lock().expect("a run that stops is caught");
                 found.seeds += 1;
                 found.figures += outcome.figures;
@@ -87,20 +100,36 @@ impl Search {
         found.elapsed = begun.elapsed();
         found
     }
+}
 
-    /// I20: the same seed gives the same run.
-    fn play(&self, seed: u64) -> RunReport {
-        let Self { mirrors, departures, operations, .. } = *self;
+impl EngineRuns {
+    /// Plays one. I20: the same seed gives the same run.
+    pub fn play(&self, seed: u64) -> RunReport {
+        let Self { mirrors, departures, operations } = *self;
         let run = Run { mirrors, departures, ..Run::new(seed, operations) };
-        let mut outcome = World::run(&run);
-        if seed.is_multiple_of(REPEAT_ONE_IN) && outcome.violation.is_none() {
-            let again = World::run(&run);
-            if again.sum != outcome.sum {
-                outcome.violation = Some("the same seed gave another run".to_owned());
-            }
-        }
-        outcome
+        twice_now_and_then(seed, || World::run(&run))
     }
+}
+
+/// Plays a run of several controllers; what goes wrong once more, for its story.
+pub fn play_controllers(run: &controllers::Run) -> RunReport<controllers::Figures> {
+    let outcome = twice_now_and_then(run.seed, || run.play(0));
+    match outcome.violation {
+        Some(_) => run.play(TRACE_EVENTS),
+        None => outcome,
+    }
+}
+
+/// Plays one run in so many twice, to see that it follows from its seed alone.
+fn twice_now_and_then<F>(seed: u64, play: impl Fn() -> RunReport<F>) -> RunReport<F> {
+    let mut outcome = play();
+    if seed.is_multiple_of(REPEAT_ONE_IN)
+        && outcome.violation.is_none()
+        && play().sum != outcome.sum
+    {
+        outcome.violation = Some("the same seed gave another run".to_owned());
+    }
+    outcome
 }
 
 /// How a planted bug was found.

@@ -22,6 +22,12 @@ pub(crate) fn tag(command: u64, place: u64) -> Tag {
     command << 20 | (place + 1)
 }
 
+/// The tags of a block that a command wrote; zeros for command 0.
+pub(crate) fn block_tags(command: u64) -> [Tag; 8] {
+    let tag_at = |place| if command == 0 { 0 } else { tag(command, place) };
+    std::array::from_fn(|place| tag_at(place as u64))
+}
+
 /// In words.
 pub(crate) fn describe(tag: Tag) -> String {
     match tag {

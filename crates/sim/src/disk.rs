@@ -89,6 +89,8 @@ enum Pending {
         offset: u64,
         length: u64,
     },
+    /// Has no effect, and fails.
+    Refused(DeviceError),
 }
 
 /// The disk.
@@ -264,6 +266,19 @@ impl SimDisk {
         one_in > 0 && self.random.one_in(one_in)
     }
 
+    /// Ends an operation that is under way before everything else: done, or refused with this error.
+    pub fn end_now(&mut self, token: u64, refusal: Option<DeviceError>) {
+        let Some(place) =
+            self.pending.iter().find(|(_, (other, _))| *other == token).map(|(place, _)| *place)
+        else {
+            return;
+        };
+        if let Some((_, pending)) = self.pending.remove(&place) {
+            let pending = refusal.map_or(pending, Pending::Refused);
+            self.pending.insert((0, place.1), (token, pending));
+        }
+    }
+
     /// When the next operation ends; `None` if none is under way.
     pub fn next_time(&self) -> Option<u64> {
         let ((time, _), _) = self.pending.first_key_value()?;
@@ -279,6 +294,7 @@ impl SimDisk {
             Pending::Write(write) => self.complete_write(write),
             Pending::Flush { completed, lies } => self.complete_flush(completed, lies),
             Pending::Reserve { offset, length } => self.complete_reserve(offset, length),
+            Pending::Refused(error) => Err(error),
         };
         Some(Completion { token, flush, result })
     }

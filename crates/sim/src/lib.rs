@@ -11,6 +11,7 @@ mod audit;
 mod backup;
 pub mod campaign;
 mod content;
+pub mod controllers;
 mod disk;
 pub mod limits;
 mod oracle;

@@ -164,13 +164,13 @@ impl Run {
     }
 }
 
-/// How a run ended.
+/// How a run ended; `F` counts what it did.
 #[derive(Clone, Debug)]
-pub struct RunReport {
+pub struct RunReport<F = Figures> {
     /// Makes the same run again.
     pub seed: u64,
     /// What it did.
-    pub figures: Figures,
+    pub figures: F,
     /// A sum over everything that happened, in its order.
     pub sum: u64,
     /// What was wrong; `None` if nothing was.
@@ -762,7 +762,7 @@ impl World {
     }
 }
 
-fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     let place = crate::campaign::take_panic_place();
     let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -3,23 +3,17 @@
 use std::time::Duration;
 
 use hunt::PlantedBug;
-use sim::campaign::Search;
+use sim::campaign::{EngineRuns, Search, play_controllers};
+use sim::controllers::{self, Mistake};
 use sim::{MirrorShare, Run, World};
 
 const OPERATIONS: u64 = 1500;
 
 #[test]
 fn a_few_seconds_of_power_failures_break_no_promise() {
-    let search = Search {
-        seed: 1_000_000,
-        seeds: u64::MAX,
-        time: Duration::from_secs(6),
-        operations: OPERATIONS,
-        jobs: 1,
-        mirrors: MirrorShare::Some,
-        departures: 30,
-    };
-    let found = search.run(1, |_| {});
+    let search = Search { seed: 1_000_000, seeds: u64::MAX, time: Duration::from_secs(6), jobs: 1 };
+    let runs = EngineRuns { operations: OPERATIONS, mirrors: MirrorShare::Some, departures: 30 };
+    let found = search.run(1, |seed| runs.play(seed), |_| {});
     let failure = found.failures.first();
     let words = failure.map(|run| format!("seed {}: {:?}\n{}", run.seed, run.violation, run.story));
     assert!(words.is_none(), "{}", words.unwrap_or_default());
@@ -170,6 +164,28 @@ fn every_planted_bug_that_is_not_subtle_is_found_at_once() {
         .filter(|bug| !SUBTLE.contains(bug))
         .filter(|bug| !is_found(*bug))
         .collect();
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+#[test]
+fn controllers_that_take_a_pool_from_each_other_break_no_promise() {
+    let search = Search { seed: 1, seeds: 20, time: Duration::MAX, jobs: 1 };
+    let play =
+        |seed| play_controllers(&controllers::Run { seed, operations: OPERATIONS, mistake: None });
+    let found = search.run(1, play, |_| {});
+    let failure = found.failures.first();
+    let words = failure.map(|run| format!("seed {}: {:?}\n{}", run.seed, run.violation, run.story));
+    assert!(words.is_none(), "{}", words.unwrap_or_default());
+    assert!(found.figures.take_overs > 0 && found.figures.lost > 0, "{:?}", found.figures);
+}
+
+#[test]
+fn planted_mistakes_of_controllers_are_found() {
+    let is_found = |mistake| {
+        let run = |seed| controllers::Run { seed, operations: 10_000, mistake: Some(mistake) };
+        (1..100).any(|seed| run(seed).play(0).violation.is_some())
+    };
+    let missed: Vec<_> = Mistake::ALL.into_iter().filter(|mistake| !is_found(*mistake)).collect();
     assert!(missed.is_empty(), "not found: {missed:?}");
 }
 

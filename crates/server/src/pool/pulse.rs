@@ -9,12 +9,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use block::{BLOCK, Buffer, DeviceError, DeviceKind, DeviceOperation, Rope};
-use control::take_over::OwnerBeat;
+use control::take_over::{OwnerBeat, Pulse, is_in_doubt};
 use device::{Completion, Fence, OWNER_BEAT_OFFSET};
 use store::Health;
 
 use super::{OpenDevice, Pool};
-use crate::limits::{CLUSTER_LEASE, OWNER_BEAT};
+use crate::limits::CLUSTER_LEASE;
 
 /// The identifier of heartbeats at devices: the engine counts its own from 0.
 const BEAT_ID: u64 = u64::MAX;
@@ -22,43 +22,22 @@ const BEAT_ID: u64 = u64::MAX;
 /// The pause between two looks whether a device has answered, where a thread waits for it.
 const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
-/// The heartbeat of one device.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Pulse {
-    /// When the last one was handed to the device.
-    begun: Option<Instant>,
-    /// The device has not answered it.
-    is_under_way: bool,
-    /// When the last one was handed to it that it has written.
-    written: Option<Instant>,
-}
-
-impl Pulse {
-    fn is_due(&self, now: Instant) -> bool {
-        let is_time = |begun| now.saturating_duration_since(begun) >= OWNER_BEAT;
-        !self.is_under_way && self.begun.is_none_or(is_time)
+/// Takes the result of a heartbeat out of what a device answered, from `first` on; returns whether the device
+/// refuses this owner.
+pub(super) fn take_result(
+    pulse: &mut Pulse,
+    completions: &mut Vec<Completion>,
+    first: usize,
+) -> bool {
+    if !pulse.is_under_way() {
+        return false;
     }
-
-    fn begin(&mut self, now: Instant) {
-        (self.begun, self.is_under_way) = (Some(now), true);
-    }
-
-    /// Takes its result out of what the device answered, from `first` on; returns whether the device
-    /// refuses this owner.
-    pub(super) fn take_result(&mut self, completions: &mut Vec<Completion>, first: usize) -> bool {
-        if !self.is_under_way {
-            return false;
-        }
-        let Some(at) = completions[first..].iter().position(|(id, _)| *id == BEAT_ID) else {
-            return false;
-        };
-        let (_, result) = completions.swap_remove(first + at);
-        self.is_under_way = false;
-        if result.is_ok() {
-            self.written = self.begun;
-        }
-        matches!(result, Err(DeviceError::Fenced))
-    }
+    let Some(at) = completions[first..].iter().position(|(id, _)| *id == BEAT_ID) else {
+        return false;
+    };
+    let (_, result) = completions.swap_remove(first + at);
+    pulse.end(result.is_ok());
+    matches!(result, Err(DeviceError::Fenced))
 }
 
 impl OpenDevice {
@@ -111,12 +90,12 @@ impl Pool {
     /// lease (zero: nobody takes pools by itself); returns whether that is so since this look. A beat in
     /// one of the devices is enough, as whoever takes the pool looks at all of them.
     pub(crate) fn doubt(&mut self, lease: Duration, now: Instant) -> bool {
-        let devices = self.devices.iter().map(|(_, open)| open).filter(|open| !open.is_lost);
-        let last = devices.filter_map(|open| open.pulse.written).max();
-        let is_older = |lease| last.is_none_or(|at| now.saturating_duration_since(at) > lease);
-        let is_in_doubt = time_without_beat(&self.fences(), lease).is_some_and(is_older);
+        let there = self.devices.iter().filter(|(_, open)| !open.is_lost);
+        let pulses: Vec<Pulse> = there.map(|(_, open)| open.pulse).collect();
+        let is_late = |lease| is_in_doubt(pulses.iter().copied(), lease, now);
+        let is_in_doubt = time_without_beat(&self.fences(), lease).is_some_and(is_late);
         let was_in_doubt = std::mem::replace(&mut self.is_in_doubt, is_in_doubt);
-        is_in_doubt && !was_in_doubt && last.is_some()
+        is_in_doubt && !was_in_doubt && pulses.iter().any(|pulse| pulse.written().is_some())
     }
 
     fn fences(&self) -> Vec<Fence> {
@@ -143,21 +122,9 @@ mod tests {
 
     fn answer(pulse: &mut Pulse, result: block::DeviceResult) -> (bool, usize) {
         let mut completions = vec![(3, Ok(None)), (4, Ok(None)), (BEAT_ID, result), (5, Ok(None))];
-        let refused = pulse.take_result(&mut completions, 1);
+        let refused = take_result(pulse, &mut completions, 1);
         assert!(completions.iter().all(|(id, _)| *id != BEAT_ID), "the engine does not know it");
         (refused, completions.len())
-    }
-
-    #[test]
-    fn one_beat_is_under_way_at_a_time_and_counts_from_when_it_was_begun() {
-        let (mut pulse, start) = (Pulse::default(), Instant::now());
-        assert!(pulse.is_due(start), "the first one is not waited for");
-        pulse.begin(start);
-        assert!(!pulse.is_due(start + 60 * OWNER_BEAT), "the device has not answered");
-        assert_eq!(answer(&mut pulse, Ok(None)), (false, 3));
-        assert_eq!(pulse.written, Some(start));
-        assert!(!pulse.is_due(start + OWNER_BEAT / 2));
-        assert!(pulse.is_due(start + OWNER_BEAT));
     }
 
     #[test]
@@ -182,16 +149,17 @@ mod tests {
     }
 
     #[test]
-    fn only_a_beat_that_was_written_counts_and_only_a_fence_fences() {
+    fn a_beats_result_is_taken_from_among_the_engines_and_only_a_fence_fences() {
         let (mut pulse, start) = (Pulse::default(), Instant::now());
-        pulse.begin(start);
-        assert_eq!(answer(&mut pulse, Err(DeviceError::Os(5))), (false, 3));
-        assert_eq!(pulse.written, None);
-        pulse.begin(start + OWNER_BEAT);
-        assert_eq!(answer(&mut pulse, Err(DeviceError::Fenced)), (true, 3));
-        assert_eq!(pulse.written, None);
+        for (result, is_refused) in
+            [(Ok(None), false), (Err(DeviceError::Os(5)), false), (Err(DeviceError::Fenced), true)]
+        {
+            pulse.begin(start);
+            assert_eq!(answer(&mut pulse, result), (is_refused, 3));
+            assert_eq!(pulse.written(), Some(start), "the first one was written");
+        }
         let mut others = vec![(1, Ok(None))];
-        assert!(!pulse.take_result(&mut others, 0));
+        assert!(!take_result(&mut pulse, &mut others, 0));
         assert_eq!(others.len(), 1);
     }
 }

@@ -6,10 +6,10 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::DeviceName;
+use control::take_over::Pulse;
 use device::{Device, Presence};
 use store::SlotSpec;
 
-use super::Pulse;
 use crate::limits::SLOTS_MAX;
 
 /// Counts openings of devices.

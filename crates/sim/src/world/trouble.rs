@@ -458,7 +458,12 @@ impl World {
         if !done && (device_failed || self.is_read_only()) {
             return Ok(());
         }
-        let stays = done == matches!(change, Change::AttachMember { .. });
+        let joined = matches!(change, Change::AttachMember { .. });
+        // It has joined, and is already asked to leave: the end of that says what it is (60000343).
+        if done && joined && self.is_asked_to_leave(uuid) {
+            return Ok(());
+        }
+        let stays = done == joined;
         for members in &mut self.slots.devices {
             if stays {
                 let member = members.iter_mut().find(|member| member.uuid == uuid);
@@ -469,6 +474,16 @@ impl World {
         }
         (0..self.slots.devices.len()).for_each(|device| self.choose_reference(device));
         self.look_at_new_reference()
+    }
+
+    fn is_asked_to_leave(&self, uuid: [u8; 16]) -> bool {
+        self.in_flight.values().any(|flight| match &flight.action {
+            Action::Change(
+                Change::DetachMember { member }
+                | Change::Resilver(ResilverChange::Cancel { member }),
+            ) => *member == uuid,
+            _ => false,
+        })
     }
 
     fn new_uuid(&mut self) -> [u8; 16] {

@@ -1,0 +1,88 @@
+//! Pulse of a pool's owner at one device: when the next heartbeat is written, and whether the last one is
+//! fresh enough to serve hosts.
+
+use std::time::{Duration, Instant};
+
+use crate::limits::OWNER_BEAT;
+
+/// The heartbeat of one device: one is under way at a time, so that a device that does not answer lets it
+/// stand still.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pulse {
+    /// When the last one was handed to the device.
+    begun: Option<Instant>,
+    /// The device has not answered it.
+    is_under_way: bool,
+    /// When the last one was handed to it that it has written.
+    written: Option<Instant>,
+}
+
+impl Pulse {
+    /// Whether a heartbeat is to be written now.
+    pub fn is_due(&self, now: Instant) -> bool {
+        let is_time = |begun| now.saturating_duration_since(begun) >= OWNER_BEAT;
+        !self.is_under_way && self.begun.is_none_or(is_time)
+    }
+
+    /// One is handed to the device.
+    pub fn begin(&mut self, now: Instant) {
+        (self.begun, self.is_under_way) = (Some(now), true);
+    }
+
+    /// Whether the device has one that it has not answered.
+    pub const fn is_under_way(&self) -> bool {
+        self.is_under_way
+    }
+
+    /// The device has answered it, well or not.
+    pub fn end(&mut self, is_written: bool) {
+        self.is_under_way = false;
+        if is_written {
+            self.written = self.begun;
+        }
+    }
+
+    /// When the last one was handed to the device that it has written. The answer may have come much later:
+    /// it does not count, since others may see the heartbeat stand still from its writing on.
+    pub const fn written(&self) -> Option<Instant> {
+        self.written
+    }
+}
+
+/// Whether another controller may have taken the pool, as the newest heartbeat in any of its devices is older
+/// than the lease, or there is none. One device is enough, as whoever takes the pool looks at all of them.
+pub fn is_in_doubt(pulses: impl Iterator<Item = Pulse>, lease: Duration, now: Instant) -> bool {
+    let last = pulses.filter_map(|pulse| pulse.written).max();
+    last.is_none_or(|at| now.saturating_duration_since(at) > lease)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_beat_is_under_way_at_a_time_and_counts_from_when_it_was_begun() {
+        let (mut pulse, start) = (Pulse::default(), Instant::now());
+        assert!(pulse.is_due(start), "the first one is not waited for");
+        pulse.begin(start);
+        assert!(!pulse.is_due(start + 60 * OWNER_BEAT), "the device has not answered");
+        pulse.end(true);
+        assert_eq!(pulse.written(), Some(start));
+        assert!(!pulse.is_due(start + OWNER_BEAT / 2));
+        assert!(pulse.is_due(start + OWNER_BEAT));
+    }
+
+    #[test]
+    fn only_a_beat_that_was_written_counts_and_one_device_is_enough() {
+        let (mut pulse, start) = (Pulse::default(), Instant::now());
+        let lease = 4 * OWNER_BEAT;
+        let doubts =
+            |pulse: Pulse, now| is_in_doubt([Pulse::default(), pulse].into_iter(), lease, now);
+        pulse.begin(start);
+        pulse.end(false);
+        assert!(pulse.written().is_none() && doubts(pulse, start), "nothing was written");
+        pulse.begin(start);
+        pulse.end(true);
+        assert!(!doubts(pulse, start + lease) && doubts(pulse, start + lease + OWNER_BEAT / 10));
+    }
+}

@@ -1,0 +1,42 @@
+//! Planted mistakes of controllers: what a take-over must not do, each of which the search must notice.
+
+use clap::ValueEnum;
+
+/// A deliberate mistake.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum Mistake {
+    /// A pool is opened beside its owner, whom nobody has fenced.
+    OpensBeforeFence,
+    /// Only the first device is fenced, and the pool opened with the others as they are.
+    FencesOneDevice,
+    /// A fence ends by itself after a minute.
+    FenceExpires,
+    /// An owner that was fenced registers again, and goes on with what it has in memory.
+    RegistersAgain,
+    /// An owner serves however old its heartbeat is.
+    ServesWithoutLease,
+    /// The lease counts from when the device answered the heartbeat.
+    LeaseFromAnswer,
+    /// After a standstill what hosts sent meanwhile is done before anything is looked at.
+    CommandsBeforeLook,
+    /// Heartbeats that came while the owner was being fenced are not looked at.
+    IgnoresFreshBeats,
+    /// Reservations are taken from memory, not from the pool.
+    ReservationForgotten,
+}
+
+impl Mistake {
+    /// Every one.
+    pub const ALL: [Self; 9] = [
+        Self::OpensBeforeFence,
+        Self::FencesOneDevice,
+        Self::FenceExpires,
+        Self::RegistersAgain,
+        Self::ServesWithoutLease,
+        Self::LeaseFromAnswer,
+        Self::CommandsBeforeLook,
+        Self::IgnoresFreshBeats,
+        Self::ReservationForgotten,
+    ];
+}

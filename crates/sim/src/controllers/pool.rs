@@ -1,0 +1,374 @@
+//! One controller's open pool: the real engine, its heartbeat and lease, and the commands in it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant};
+
+use block::{
+    BLOCK, BlockError, Buffer, ByteRange, DeviceError, DeviceOperation, Request, Response, Rope,
+};
+use control::take_over::{OwnerBeat, Pulse, is_in_doubt};
+use store::{Failure, Health, IoId, OpenContext, Options, Outcome, SlotSpec, Store, Tag};
+
+use super::device::{Client, OWNER_BEAT_OFFSET, Reply};
+use super::history::Value;
+use super::mistake::Mistake;
+use super::scene::{Answer, Ask, Command, Event, OnWire, Scene};
+use super::{POOL_UUID, VOLUME};
+use crate::content::{NOBODY, block_tags, bytes_of, tags_of};
+use crate::oracle::{Violation, violation};
+
+/// The engine's I/O counts from 0.
+const BEAT_IO: u64 = u64::MAX;
+
+/// Opening.
+const OPEN: u64 = 0;
+
+/// The reading of everything, after the opening.
+const READ_ALL: u64 = 1;
+
+/// How far it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stage {
+    /// A former owner may answer hosts from its memory until then.
+    Resting { until: Duration },
+    /// The engine reads its devices.
+    Recovering,
+    /// The pool is open, and this is in it: hosts are served as soon as a heartbeat is written.
+    Open { found: Option<Vec<Value>> },
+    /// Hosts were served.
+    Serving,
+}
+
+struct Flight {
+    command: Command,
+    number: u64,
+}
+
+/// The pool.
+pub(super) struct OpenPool {
+    client: Client,
+    controller: usize,
+    store: Store,
+    stage: Stage,
+    pulses: Vec<Pulse>,
+    /// A number of this opening among all.
+    opening: u64,
+    flights: BTreeMap<u64, Flight>,
+    /// What is kept in memory of the last block.
+    reservation: Value,
+    is_in_doubt: bool,
+    is_fenced: bool,
+    next_tag: u64,
+    replies: VecDeque<(usize, Reply)>,
+}
+
+/// How the pool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Condition {
+    /// It serves hosts, or is about to.
+    Here,
+    /// Its engine could not open it.
+    Failed,
+    /// Another controller has taken it, and nothing of it is under way.
+    Lost,
+}
+
+/// What the engine is told of the pool's devices.
+fn slots(scene: &Scene) -> Vec<SlotSpec> {
+    let sizes: Vec<u64> = scene.devices.iter().map(|device| device.size()).collect();
+    SlotSpec::numbered(&sizes)
+}
+
+/// How the engine is run.
+pub(super) fn options(scene: &Scene) -> Options {
+    Options {
+        journal_bytes: 4 << 20,
+        memory_bytes: 1 << 20,
+        checkpoint_interval: scene.profile.checkpoint_interval,
+        ..Options::default()
+    }
+}
+
+impl OpenPool {
+    /// Devices that are all this client's. Hosts of a former owner may be answered until then.
+    pub(super) fn new(
+        scene: &mut Scene,
+        (controller, client): (usize, Client),
+        until: Duration,
+        remembered: Value,
+    ) -> Self {
+        let context = OpenContext { expected_pool_uuid: Some(POOL_UUID), ..OpenContext::default() };
+        let store = Store::open(&slots(scene), context, options(scene), Tag(OPEN));
+        Self {
+            client,
+            controller,
+            store,
+            stage: Stage::Resting { until },
+            pulses: vec![Pulse::default(); scene.devices.len()],
+            opening: scene.number(),
+            flights: BTreeMap::new(),
+            reservation: remembered,
+            is_in_doubt: true,
+            is_fenced: false,
+            next_tag: READ_ALL + 1,
+            replies: VecDeque::new(),
+        }
+    }
+
+    /// How the devices name its owner.
+    pub(super) const fn client(&self) -> Client {
+        self.client
+    }
+
+    /// What is kept of the reservation.
+    pub(super) const fn reservation(&self) -> Value {
+        self.reservation
+    }
+
+    /// Whether hosts are served.
+    pub(super) fn is_serving(&self) -> bool {
+        self.stage == Stage::Serving && !self.is_in_doubt && !self.is_fenced
+    }
+
+    /// Takes the answer of a device.
+    pub(super) fn hear(&mut self, device: usize, reply: Reply) {
+        self.replies.push_back((device, reply));
+    }
+
+    /// The look of every tick: time passes, a heartbeat is due, the lease may be over.
+    pub(super) fn look(
+        &mut self,
+        scene: &mut Scene,
+        beat: &OwnerBeat,
+        (now, at): (Duration, Instant),
+    ) {
+        if let Stage::Resting { until } = self.stage {
+            if now < until {
+                return;
+            }
+            self.stage = Stage::Recovering;
+        }
+        self.store.tick(now);
+        self.beat(scene, beat, at);
+        let is_in_doubt = is_in_doubt(self.pulses.iter().copied(), beat.lease, at);
+        self.is_in_doubt = is_in_doubt && !scene.has(Mistake::ServesWithoutLease);
+    }
+
+    fn beat(&mut self, scene: &mut Scene, beat: &OwnerBeat, at: Instant) {
+        let members = self.store.mirrors().flat_map(|mirror| mirror.members);
+        let known: Vec<usize> = members.filter_map(|member| member.slot).map(usize::from).collect();
+        if self.is_fenced || self.store.health() == Health::Closed {
+            return;
+        }
+        for device in known {
+            let pulse = &mut self.pulses[device];
+            if !pulse.is_due(at) {
+                continue;
+            }
+            pulse.begin(at);
+            let mut block = Buffer::zeroed(BLOCK as usize);
+            OwnerBeat { holder: self.client.to_string(), ..beat.clone() }.emit(&mut block);
+            let data = Rope::from(block.freeze());
+            let operation = DeviceOperation::Write { offset: OWNER_BEAT_OFFSET, data };
+            let io = OnWire::Io { client: self.client, io: BEAT_IO, operation };
+            scene.to_device(self.controller, device, io);
+        }
+    }
+
+    /// Goes on as far as it can now; says how the pool is then.
+    pub(super) fn turn(&mut self, scene: &mut Scene, at: Instant) -> Result<Condition, Violation> {
+        if matches!(self.stage, Stage::Resting { .. }) {
+            return Ok(Condition::Here);
+        }
+        loop {
+            self.take_replies(scene, at);
+            if !self.hear_engine(scene)? {
+                return Ok(Condition::Failed);
+            }
+            self.begin_to_serve(scene)?;
+            let Some(io) = self.store.next_io() else { break };
+            let device = usize::from(io.device);
+            let what = OnWire::Io { client: self.client, io: io.id.0, operation: io.operation };
+            scene.to_device(self.controller, device, what);
+        }
+        let is_over = self.is_fenced && !self.store.has_io();
+        Ok(if is_over { Condition::Lost } else { Condition::Here })
+    }
+
+    fn take_replies(&mut self, scene: &mut Scene, at: Instant) {
+        let is_refused =
+            |(_, reply): &(usize, Reply)| matches!(reply.result, Err(DeviceError::Fenced));
+        if self.replies.iter().any(is_refused) {
+            self.is_fenced = true;
+            self.store.withdraw();
+            scene.tell(4, || format!("client {} is fenced", self.client));
+        }
+        for (device, reply) in std::mem::take(&mut self.replies) {
+            if reply.io == BEAT_IO {
+                self.end_beat(scene, (device, reply.result.is_ok()), at);
+            } else {
+                self.store.completed(IoId(reply.io), reply.result);
+            }
+        }
+    }
+
+    fn end_beat(&mut self, scene: &Scene, (device, is_written): (usize, bool), at: Instant) {
+        let pulse = &mut self.pulses[device];
+        if scene.has(Mistake::LeaseFromAnswer) {
+            *pulse = Pulse::default();
+            pulse.begin(at);
+        }
+        pulse.end(is_written);
+    }
+
+    /// Takes what the engine has to say; `false` if it could not open the pool.
+    fn hear_engine(&mut self, scene: &mut Scene) -> Result<bool, Violation> {
+        while let Some(membership) = self.store.next_membership() {
+            self.store.membership_witnessed(membership);
+        }
+        while let Some(done) = self.store.next_done() {
+            match (done.tag.0, done.result) {
+                (OPEN, Ok(_)) => self.read_all(scene),
+                (OPEN, Err(error)) => {
+                    scene.tell(5, || format!("client {} cannot open: {error}", self.client));
+                    return Ok(false);
+                }
+                (READ_ALL, Ok(outcome)) => {
+                    self.stage = Stage::Open { found: Some(values_of(&outcome)) };
+                }
+                (READ_ALL, Err(_)) => {}
+                (tag, result) => self.ended(scene, tag, result)?,
+            }
+        }
+        Ok(true)
+    }
+
+    fn read_all(&mut self, scene: &Scene) {
+        self.stage = Stage::Open { found: None };
+        let range = ByteRange::new(0, scene.profile.blocks as u64 * BLOCK);
+        self.store.submit(Tag(READ_ALL), VOLUME, Request::Read { range });
+    }
+
+    /// Hosts are served from the first heartbeat on.
+    fn begin_to_serve(&mut self, scene: &mut Scene) -> Result<(), Violation> {
+        let Stage::Open { found } = &mut self.stage else { return Ok(()) };
+        let Some(found) = found.take_if(|_| !self.is_in_doubt && !self.is_fenced) else {
+            return Ok(());
+        };
+        let (opening, client, now) = (self.opening, self.client, scene.now);
+        scene.tell(6, || format!("client {client} serves as opening {opening}"));
+        scene.figures.settled += scene.history.opened(opening, &found, now)?;
+        scene.figures.openings += 1;
+        if !scene.has(Mistake::ReservationForgotten) {
+            self.reservation = found.last().copied().unwrap_or_default();
+        }
+        self.stage = Stage::Serving;
+        Ok(())
+    }
+
+    /// Takes a command of a host; answers what needs no engine.
+    pub(super) fn command(
+        &mut self,
+        scene: &mut Scene,
+        command: Command,
+    ) -> Result<Option<Answer>, Violation> {
+        if !self.is_serving() {
+            scene.figures.not_ready += 1;
+            return Ok(Some(Answer::NotReady));
+        }
+        if command.ask == Ask::Reservation {
+            let value = self.reservation;
+            scene.history.check_read(command.block, (command.asked, scene.now), value)?;
+            return Ok(Some(Answer::Good(Some(value))));
+        }
+        if command.ask.value().is_some() && scene.history.is_busy(command.block) {
+            return Ok(Some(Answer::Busy));
+        }
+        let number = scene.number();
+        if let Some(value) = command.ask.value() {
+            scene.history.begin(command.block, number, self.opening, value);
+        }
+        let tag = self.next_tag;
+        self.next_tag += 1;
+        self.flights.insert(tag, Flight { command, number });
+        self.store.submit(Tag(tag), VOLUME, request(&command));
+        Ok(None)
+    }
+
+    fn ended(
+        &mut self,
+        scene: &mut Scene,
+        tag: u64,
+        result: Result<Outcome, Failure>,
+    ) -> Result<(), Violation> {
+        let Some(Flight { command, number }) = self.flights.remove(&tag) else {
+            return violation(format!("command {tag} came to its end twice"));
+        };
+        let (block, times) = (command.block, (command.asked, scene.now));
+        let answer = match (command.ask, result) {
+            (Ask::Read, Ok(outcome)) => {
+                let value = values_of(&outcome).first().copied().unwrap_or(NOBODY);
+                scene.history.check_read(block, times, value)?;
+                Answer::Good(Some(value))
+            }
+            (Ask::Replace { expected, .. }, Err(Failure::Block(BlockError::Miscompare { .. }))) => {
+                scene.history.check_difference(block, times, expected)?;
+                scene.history.without_effect(block, number);
+                Answer::Differs
+            }
+            (Ask::Replace { expected, .. }, Ok(_)) => {
+                scene.history.replaced(block, (number, expected), scene.now)?;
+                Answer::Good(None)
+            }
+            (Ask::Write(_), Ok(_)) => {
+                scene.history.done(block, number, scene.now)?;
+                Answer::Good(None)
+            }
+            (Ask::Reserve(value), Ok(_)) => {
+                scene.history.done(block, number, scene.now)?;
+                self.reservation = value;
+                Answer::Good(None)
+            }
+            // What became of a write is seen at the next opening.
+            (_, Err(_)) | (Ask::Reservation, Ok(_)) => Answer::NotReady,
+        };
+        answer_host(scene, self.controller, &command, answer);
+        Ok(())
+    }
+}
+
+/// An answer goes to its host.
+pub(super) fn answer_host(scene: &mut Scene, controller: usize, command: &Command, answer: Answer) {
+    if scene.cut_paths.contains(&(command.host, controller)) {
+        return;
+    }
+    let Command { host, session, id, .. } = *command;
+    let latency = scene.random.between(20_000, 150_000);
+    scene.after(latency, Event::ToHost { host, session: (controller, session), id, answer });
+}
+
+fn request(command: &Command) -> Request {
+    let range = ByteRange::new(command.block as u64 * BLOCK, BLOCK);
+    match command.ask {
+        Ask::Read | Ask::Reservation => Request::Read { range },
+        Ask::Write(value) | Ask::Reserve(value) => {
+            Request::Write { range, data: bytes_of(&block_tags(value)) }
+        }
+        Ask::Replace { expected, value } => Request::CompareAndWrite {
+            range,
+            compare: bytes_of(&block_tags(expected)),
+            write: bytes_of(&block_tags(value)),
+        },
+    }
+}
+
+/// What blocks hold that were read.
+fn values_of(outcome: &Outcome) -> Vec<Value> {
+    let Outcome::Response(Response::Data(data)) = outcome else { return Vec::new() };
+    let tags = tags_of(data);
+    let value = |block: &[u64]| {
+        let value = block[0] >> 20;
+        if block == block_tags(value) { value } else { NOBODY }
+    };
+    tags.chunks(block_tags(0).len()).map(value).collect()
+}

@@ -1,0 +1,158 @@
+//! What goes wrong: processes that stand still, are killed or end; wires, links and paths that are cut; and the
+//! administrator who helps after a double fault.
+
+use super::controller::{Controller, Process};
+use super::scene::{Event, Scene};
+use super::{ADMINISTRATOR_LOOKS, World};
+use crate::oracle::Violation;
+
+const MILLISECOND: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MILLISECOND;
+
+/// How long hosts are not served until an administrator opens the pool by force.
+const ADMINISTRATOR_WAITS: u64 = 180 * SECOND;
+
+/// How long troubles last.
+const LENGTHS: [u64; 7] =
+    [50 * MILLISECOND, SECOND, 4 * SECOND, 7 * SECOND, 12 * SECOND, 30 * SECOND, 100 * SECOND];
+
+impl World {
+    pub(super) fn plan_trouble(&mut self) {
+        let pause = self.scene.random.below(2 * self.scene.profile.trouble_interval) + MILLISECOND;
+        self.scene.after(pause, Event::Trouble);
+    }
+
+    /// Something goes wrong, for a time.
+    pub(super) fn trouble(&mut self) {
+        if self.is_quiet {
+            return;
+        }
+        self.plan_trouble();
+        let length = self.scene.random.pick(&LENGTHS);
+        let length = length + self.scene.random.below(length);
+        let controller = self.troubled();
+        match self.scene.random.below(12) {
+            0..4 => self.pause(controller, length),
+            4..6 => self.kill(controller, length),
+            6 => self.end(controller, length),
+            7..9 => self.cut_wire(controller, length),
+            9..11 => self.cut_link(controller, length),
+            _ => self.cut_path(controller, length),
+        }
+    }
+
+    /// Most often whoever has the pool.
+    fn troubled(&mut self) -> usize {
+        let owner = self.controllers.iter().position(|controller| controller.pool.is_some());
+        let any = self.scene.random.below(self.controllers.len() as u64) as usize;
+        owner.filter(|_| self.scene.random.percent(60)).unwrap_or(any)
+    }
+
+    fn pause(&mut self, controller: usize, length: u64) {
+        if self.controllers[controller].process != Process::Running {
+            return;
+        }
+        self.controllers[controller].process = Process::Paused;
+        self.scene.figures.pauses += 1;
+        self.note(controller, "stands still");
+        self.scene.after(length, Event::Resume { controller });
+    }
+
+    fn kill(&mut self, controller: usize, length: u64) {
+        if self.controllers[controller].process == Process::Dead {
+            return;
+        }
+        self.controllers[controller].kill();
+        self.scene.figures.kills += 1;
+        self.note(controller, "is killed");
+        self.scene.after(length, Event::Restart { controller });
+    }
+
+    fn end(&mut self, controller: usize, length: u64) {
+        if self.controllers[controller].process != Process::Running {
+            return;
+        }
+        self.controllers[controller].end(&mut self.scene);
+        self.scene.figures.ends += 1;
+        self.note(controller, "ends by itself");
+        self.scene.after(length, Event::Restart { controller });
+    }
+
+    fn cut_wire(&mut self, controller: usize, length: u64) {
+        let device = self.scene.random.below(self.scene.devices.len() as u64) as usize;
+        if self.scene.cut_wires.insert((controller, device)) {
+            self.scene.figures.cuts += 1;
+            self.note(controller, "has lost a device");
+            self.scene.after(length, Event::HealWire { controller, device });
+        }
+    }
+
+    fn cut_link(&mut self, controller: usize, length: u64) {
+        let other = self.scene.random.below(self.controllers.len() as u64) as usize;
+        let between = (controller.min(other), controller.max(other));
+        if controller != other && self.scene.cut_links.insert(between) {
+            self.scene.figures.cuts += 1;
+            self.note(controller, "has lost a link");
+            self.scene.after(length, Event::HealLink { between });
+        }
+    }
+
+    fn cut_path(&mut self, controller: usize, length: u64) {
+        let host = self.scene.random.below(self.hosts.len() as u64) as usize;
+        if self.scene.cut_paths.insert((host, controller)) {
+            self.scene.figures.cuts += 1;
+            self.note(controller, "has lost a host's path");
+            self.scene.after(length, Event::HealPath { host, controller });
+        }
+    }
+
+    fn note(&mut self, controller: usize, words: &str) {
+        self.scene.tell(9, || format!("controller {} {words}", controller + 1));
+    }
+
+    pub(super) fn resume(&mut self, controller: usize) -> Result<(), Violation> {
+        if self.controllers[controller].process != Process::Paused {
+            return Ok(());
+        }
+        self.controllers[controller].process = Process::Running;
+        self.note(controller, "goes on");
+        self.controllers[controller].turn(&mut self.scene)
+    }
+
+    pub(super) fn restart(&mut self, controller: usize) {
+        if self.controllers[controller].process != Process::Dead {
+            return;
+        }
+        self.note(controller, "is started");
+        self.controllers[controller] = Controller::new(controller, &mut self.scene);
+        self.controllers[controller].plan_tick(&mut self.scene);
+    }
+
+    /// Everything works again, and goes on to.
+    pub(super) fn heal_all(&mut self) -> Result<(), Violation> {
+        for (controller, device) in self.scene.cut_wires.clone() {
+            self.scene.heal_wire(controller, device);
+        }
+        let Scene { cut_links, cut_paths, .. } = &mut self.scene;
+        cut_links.clear();
+        cut_paths.clear();
+        for controller in 0..self.controllers.len() {
+            self.resume(controller)?;
+            self.restart(controller);
+        }
+        Ok(())
+    }
+
+    /// Where nobody serves for long, somebody decides who does.
+    pub(super) fn administrate(&mut self) {
+        self.scene.after(ADMINISTRATOR_LOOKS, Event::Administrator);
+        if self.scene.now < self.scene.served + ADMINISTRATOR_WAITS {
+            return;
+        }
+        let controller = self.scene.random.below(self.controllers.len() as u64) as usize;
+        if self.controllers[controller].open_by_force(&mut self.scene) {
+            self.scene.figures.asked += 1;
+            self.note(controller, "is told to open the pool by force");
+        }
+    }
+}
