@@ -50,6 +50,8 @@ pub(crate) struct PoolOptions {
 pub(crate) struct Knowledge {
     /// The newest membership list of each mirror.
     pub(crate) witnessed: Vec<([u8; 16], u64)>,
+    /// Another controller may have had the pool since, and may know of a newer one.
+    pub(crate) shared: bool,
     /// Mirrors of which that is not known are opened without missing members, too.
     pub(crate) allow_degraded: bool,
     /// Whose locks of its devices are broken.
@@ -341,8 +343,8 @@ impl Pool {
 
 impl Knowledge {
     fn context(self, pool_uuid: [u8; 16]) -> OpenContext {
-        let Self { witnessed, allow_degraded, breaking: _ } = self;
-        OpenContext { expected_pool_uuid: Some(pool_uuid), witnessed, allow_degraded }
+        let Self { witnessed, shared, allow_degraded, breaking: _ } = self;
+        OpenContext { expected_pool_uuid: Some(pool_uuid), witnessed, shared, allow_degraded }
     }
 }
 

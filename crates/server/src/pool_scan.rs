@@ -121,6 +121,7 @@ pub(crate) fn read_pool(
     let context = OpenContext {
         expected_pool_uuid: Some(uuid),
         witnessed: witnessed.to_vec(),
+        shared: false,
         allow_degraded: true,
     };
     let store = Store::open(&SlotSpec::numbered(&sizes), context, options, Tag(0));

@@ -40,8 +40,7 @@ const VOLUME: VolumeId = VolumeId(1);
 /// The client that makes the pool.
 const MAKER: Client = 0;
 
-/// Virtual time within which hosts are served again when all is well: the longest rest of a controller that
-/// was fenced again and again.
+/// Virtual time within which hosts are served, whatever goes wrong: administrators help long before.
 const PATIENCE: u64 = 2 * 3600 * 1_000_000_000;
 
 /// Which run to play.
@@ -176,7 +175,7 @@ impl World {
     }
 
     fn begin(&mut self) {
-        self.scene.served = self.scene.now;
+        (self.scene.served, self.scene.answered) = (self.scene.now, self.scene.now);
         for controller in 0..self.controllers.len() {
             self.controllers[controller].plan_tick(&mut self.scene);
         }
@@ -190,13 +189,17 @@ impl World {
 
     /// The next thing that happens: an I/O ends, or something else.
     fn step(&mut self) -> Result<(), Violation> {
+        if self.scene.now > self.scene.answered + PATIENCE {
+            let states = self.controllers.iter().map(Controller::state).collect::<Vec<_>>();
+            return violation(format!("no host is served for hours: {}", states.join("; ")));
+        }
         let event = self.scene.queue.first_key_value().map(|((time, _), _)| *time);
         let completion = self.scene.next_completion();
         match (completion, event) {
             (Some((time, device)), next) if next.is_none_or(|next| time <= next) => {
                 self.scene.now = self.scene.now.max(time);
                 if let Some(reply) = self.scene.devices[device].complete_next() {
-                    self.scene.answered(device, reply);
+                    self.scene.device_answers(device, reply);
                 }
             }
             (_, Some(time)) => {
@@ -264,11 +267,8 @@ impl World {
     fn calm_down(&mut self) -> Result<(), Violation> {
         self.is_quiet = true;
         self.heal_all()?;
-        let (since, operations) = (self.scene.now, self.scene.figures.operations);
+        let operations = self.scene.figures.operations;
         while self.scene.figures.operations < operations + 100 {
-            if self.scene.now > since + PATIENCE {
-                return violation("nobody serves hosts although everything is well");
-            }
             self.step()?;
         }
         let serving = self.controllers.iter().filter(|controller| {

@@ -43,6 +43,18 @@ impl Random {
         values[self.below(values.len() as u64) as usize]
     }
 
+    /// A place among weights, each as likely as its weight says; not all of them are 0.
+    pub fn weighted(&mut self, weights: &[u64]) -> usize {
+        let mut rest = self.below(weights.iter().sum());
+        for (place, weight) in weights.iter().enumerate() {
+            match rest.checked_sub(*weight) {
+                None => return place,
+                Some(less) => rest = less,
+            }
+        }
+        weights.len()
+    }
+
     /// A generator of its own for a part of the world, so that one part's use of chance does not
     /// shift another's.
     pub fn fork(&mut self) -> Self {

@@ -178,6 +178,9 @@ pub struct OpenContext {
     /// [`crate::Store::next_membership`] and kept. A mirror whose present members know only an older
     /// list is not opened.
     pub witnessed: Vec<([u8; 16], u64)>,
+    /// Whether others may have had the pool since the caller kept that: then a list may be newer than
+    /// any that the caller was told of, and a mirror is not opened without its current members for it.
+    pub shared: bool,
     /// Whether a mirror of which the caller knows no generation may be opened without all of its
     /// current members: one that is absent may have newer data.
     pub allow_degraded: bool,

@@ -242,7 +242,7 @@ impl Management {
         (mode, asked): (OpenMode, Asked),
         (lacking, breaking): (Lacking, Breaking),
     ) -> Result<Progress, Problem> {
-        let knowledge = knowledge(plane, lacking, breaking);
+        let knowledge = self.knowledge(plane, lacking, breaking);
         let opening = self.begin_opening(plane, name, (mode, asked), knowledge)?;
         Ok(Progress::Job(Job::Open(Box::new(opening))))
     }
@@ -256,10 +256,22 @@ impl Management {
         taking: Taking,
     ) -> Result<Progress, Problem> {
         let breaking = Breaking { holders: taking.holders.clone() };
-        let knowledge = knowledge(plane, Lacking::Nothing, breaking);
+        let knowledge = self.knowledge(plane, Lacking::Nothing, breaking);
         let mut opening = self.begin_opening(plane, name, (mode, Asked::ByNobody), knowledge)?;
         opening.place.taking = Some(taking);
         Ok(Progress::Job(Job::Open(Box::new(opening))))
+    }
+
+    /// What is known of mirrors when a pool is opened, and whose locks are broken.
+    pub(super) fn knowledge(
+        &self,
+        plane: &DataPlane,
+        lacking: Lacking,
+        breaking: Breaking,
+    ) -> Knowledge {
+        let (witnessed, allow_degraded) = (plane.witness.known(), lacking == Lacking::Members);
+        let shared = self.controller().is_one_of_several();
+        Knowledge { witnessed, shared, allow_degraded, breaking }
     }
 
     fn begin_opening(
@@ -426,12 +438,6 @@ pub(super) enum Lacking {
 
 /// Nothing is opened without members that may be newer, and nobody's lock is broken.
 const RESPECTFUL: (Lacking, Breaking) = (Lacking::Nothing, Breaking::NONE);
-
-/// What is known of mirrors when a pool is opened, and whose locks are broken.
-pub(super) fn knowledge(plane: &DataPlane, lacking: Lacking, breaking: Breaking) -> Knowledge {
-    let (witnessed, allow_degraded) = (plane.witness.known(), lacking == Lacking::Members);
-    Knowledge { witnessed, allow_degraded, breaking }
-}
 
 /// What the engine of a pool that could not be opened says.
 pub(super) fn unavailable(reason: String, failure: &Failure) -> UnavailablePool {

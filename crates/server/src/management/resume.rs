@@ -17,14 +17,14 @@ use hashbrown::HashSet;
 use store::{Failure, Health, OpenMode, Outcome};
 
 use super::departures::evacuation_rate;
-use super::opening::{Lacking, knowledge, trouble_of, unavailable};
+use super::opening::{Lacking, trouble_of, unavailable};
 use super::problems::{conflict, failed, gone, problem, refused};
 use super::{Management, PoolStep, Progress, Touched, deliver};
 use crate::data_plane::{DataPlane, Ticket};
 use crate::events::now;
 use crate::exports::ExportEvent;
 use crate::limits::RESUME_PATIENCE;
-use crate::pool::PoolOptions;
+use crate::pool::{Knowledge, PoolOptions};
 use crate::pools::PoolId;
 use crate::rod_token_spaces::is_hidden;
 
@@ -193,7 +193,9 @@ impl Management {
     }
 
     fn reopen(&self, plane: &mut DataPlane, pool: PoolId, mode: OpenMode, ticket: Ticket) {
-        let knowledge = knowledge(plane, Lacking::Nothing, Breaking::NONE);
+        // Its devices were not let go of: nobody else had the pool meanwhile.
+        let knowledge =
+            Knowledge { shared: false, ..self.knowledge(plane, Lacking::Nothing, Breaking::NONE) };
         let Some(mut pool) = plane.pools.get_mut(pool) else { return };
         let Some(configuration) = self.configuration.pools.get(&pool.name) else { return };
         let memory_bytes = pool.memory_bytes;

@@ -9,9 +9,8 @@ use control::take_over::{
 
 use super::POOL_UUID;
 use super::device::{Client, Reply};
-use super::history::Value;
 use super::mistake::Mistake;
-use super::pool::{Condition, OpenPool, answer_host};
+use super::pool::{Condition, Kept, OpenPool, answer_host};
 use super::scene::{Answer, Command, Event, Message, OnWire, Opening, Said, Scene, Standing, Told};
 use crate::oracle::Violation;
 
@@ -81,8 +80,8 @@ pub(super) struct Controller {
     inbox: VecDeque<Message>,
     replies: VecDeque<(usize, Reply)>,
     beats: u64,
-    /// What it kept of the reservation when it had the pool last.
-    remembered: Value,
+    /// What it kept when it had the pool last.
+    kept: Kept,
 }
 
 impl Controller {
@@ -108,8 +107,14 @@ impl Controller {
             inbox: VecDeque::new(),
             replies: VecDeque::new(),
             beats: 0,
-            remembered: 0,
+            kept: Kept::default(),
         }
+    }
+
+    /// The process is started again, with its data directory and an empty memory.
+    pub(super) fn restart(&mut self, scene: &mut Scene) {
+        let lists = std::mem::take(&mut self.kept.lists);
+        *self = Self { kept: Kept { reservation: 0, lists }, ..Self::new(self.index, scene) };
     }
 
     /// Its number in the array.
@@ -131,6 +136,14 @@ impl Controller {
 
     fn instant(&self, scene: &Scene) -> Instant {
         self.epoch + self.clock(scene)
+    }
+
+    /// How it is, in words.
+    pub(super) fn state(&self) -> String {
+        let Self { process, pool, attempt, .. } = self;
+        let pool = pool.as_ref().map(OpenPool::state);
+        let attempt = attempt.as_ref().map(|attempt| (attempt.client, &attempt.how, attempt.next));
+        format!("{process:?}, pool {pool:?}, attempt {attempt:?}")
     }
 
     fn standing(&self) -> Standing {
@@ -159,7 +172,7 @@ impl Controller {
     /// The process is killed; what it has under way at the devices goes its way.
     pub(super) fn kill(&mut self) {
         self.process = Process::Dead;
-        self.pool = None;
+        self.kept = self.pool.take().map_or_else(|| self.kept.clone(), |pool| pool.kept().clone());
         self.attempt = None;
         self.inbox.clear();
         self.replies.clear();
@@ -227,7 +240,7 @@ impl Controller {
             self.watch.lost(POOL, now);
             scene.figures.lost += 1;
         }
-        self.remembered = pool.reservation();
+        self.kept = pool.kept().clone();
         let client = pool.client();
         self.pool = None;
         self.next_try = now + REOPEN_PAUSE;
@@ -370,7 +383,7 @@ impl Controller {
         let rest = if rests { rest_of_lease(&found, known) } else { Duration::ZERO };
         scene.tell(7, || format!("client {} opens the pool in {rest:?}", attempt.client));
         let place = (self.index, attempt.client);
-        self.pool = Some(OpenPool::new(scene, place, now + rest, self.remembered));
+        self.pool = Some(OpenPool::new(scene, place, now + rest, self.kept.clone()));
         self.watch.forget(POOL);
     }
 

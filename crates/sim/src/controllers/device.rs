@@ -69,6 +69,11 @@ impl SharedDevice {
         self.writers.is_empty()
     }
 
+    /// Whether a client may write.
+    pub(super) fn admits(&self, client: Client) -> bool {
+        self.writers.contains(&client)
+    }
+
     /// Lets a client write, besides those who may.
     pub(super) fn admit(&mut self, client: Client) {
         self.writers.insert(client);
@@ -117,7 +122,7 @@ impl SharedDevice {
         (client, io): (Client, u64),
         operation: DeviceOperation,
     ) -> Option<Reply> {
-        let may_write = self.writers.contains(&client);
+        let may_write = self.admits(client);
         let refusal = match &operation {
             DeviceOperation::Write { .. } | DeviceOperation::Reserve { .. } if !may_write => {
                 Some(Err(DeviceError::Fenced))

@@ -27,7 +27,8 @@ struct Pending {
 struct Block {
     /// From when on it held what, in order; the first from ever.
     values: VecDeque<(u64, Value)>,
-    pending: Option<Pending>,
+    /// One of each opening at most.
+    pending: Vec<Pending>,
 }
 
 /// The past of all blocks.
@@ -43,18 +44,18 @@ pub(super) struct History {
 impl History {
     /// Blocks of zeros, and no opening.
     pub(super) fn new(blocks: usize) -> Self {
-        let block = Block { values: VecDeque::from([(0, 0)]), pending: None };
+        let block = Block { values: VecDeque::from([(0, 0)]), pending: Vec::new() };
         Self { blocks: vec![block; blocks], opening: 0, settled: BTreeMap::new() }
     }
 
-    /// Whether a write of a block is in an engine, and its end not known.
-    pub(super) fn is_busy(&self, block: usize) -> bool {
-        self.blocks[block].pending.is_some()
+    /// Whether a write of a block is in the engine of this opening, and its end not known.
+    pub(super) fn is_busy(&self, block: usize, opening: u64) -> bool {
+        self.blocks[block].pending.iter().any(|pending| pending.opening == opening)
     }
 
     /// An engine takes a write.
     pub(super) fn begin(&mut self, block: usize, command: u64, opening: u64, value: Value) {
-        self.blocks[block].pending = Some(Pending { command, opening, value });
+        self.blocks[block].pending.push(Pending { command, opening, value });
     }
 
     /// An engine says that a COMPARE AND WRITE is done, which expected this.
@@ -66,7 +67,7 @@ impl History {
     ) -> Result<(), Violation> {
         let Block { values, pending } = &self.blocks[block];
         let held = values.back().map_or(0, |(_, value)| *value);
-        let is_under_way = pending.is_some_and(|pending| pending.command == command);
+        let is_under_way = pending.iter().any(|pending| pending.command == command);
         if is_under_way && held != expected {
             return violation(format!(
                 "command {command} replaced {expected} in block {block}, which held {held}"
@@ -79,7 +80,7 @@ impl History {
     pub(super) fn done(&mut self, block: usize, command: u64, now: u64) -> Result<(), Violation> {
         let current = self.opening;
         let block = &mut self.blocks[block];
-        if let Some(pending) = block.pending.take_if(|pending| pending.command == command) {
+        if let Some(pending) = block.take(command) {
             if pending.opening < current {
                 return violation(format!(
                     "two owners: command {command} of opening {} is done while opening {current} serves",
@@ -100,7 +101,7 @@ impl History {
 
     /// An engine says that a write had no effect, and why: its block held something else.
     pub(super) fn without_effect(&mut self, block: usize, command: u64) {
-        self.blocks[block].pending.take_if(|pending| pending.command == command);
+        self.blocks[block].take(command);
     }
 
     /// A command that asked at that time was told this content.
@@ -152,18 +153,17 @@ impl History {
         let mut settled = 0;
         for (index, (block, &found)) in self.blocks.iter_mut().zip(found).enumerate() {
             let last = block.values.back().map_or(0, |(_, value)| *value);
-            let pending = block.pending.take();
-            let is_done = pending.is_some_and(|pending| pending.value == found);
-            if found != last && !is_done {
+            let pending = std::mem::take(&mut block.pending);
+            let is_done = |pending: &Pending| pending.value == found;
+            if found != last && !pending.iter().any(is_done) {
                 return violation(format!(
                     "opening {opening} finds {found} in block {index}, which held {last}; under way was \
                      {pending:?}"
                 ));
             }
-            if let Some(Pending { command, .. }) = pending {
-                self.settled.insert(command, (now, is_done));
-                settled += 1;
-            }
+            settled += pending.len() as u64;
+            let fates = pending.iter().map(|pending| (pending.command, (now, is_done(pending))));
+            self.settled.extend(fates);
             if found != last {
                 block.push(now, found);
             }
@@ -175,6 +175,11 @@ impl History {
 }
 
 impl Block {
+    fn take(&mut self, command: u64) -> Option<Pending> {
+        let place = self.pending.iter().position(|pending| pending.command == command)?;
+        Some(self.pending.remove(place))
+    }
+
     fn push(&mut self, now: u64, value: Value) {
         self.values.push_back((now, value));
         let is_past = |next: Option<&(u64, Value)>| {
@@ -213,7 +218,7 @@ mod tests {
         history.opened(1, &[0, 0, 0], 0).unwrap();
         history.begin(0, 10, 1, 100);
         history.begin(1, 11, 1, 101);
-        assert!(history.is_busy(0) && !history.is_busy(2));
+        assert!(history.is_busy(0, 1) && !history.is_busy(0, 2) && !history.is_busy(2, 1));
         assert!(history.clone().opened(2, &[0, 0, 7], 9).is_err(), "nobody wrote that");
         history.opened(2, &[100, 0, 0], 9).unwrap();
         history.done(0, 10, 10).unwrap();
@@ -228,6 +233,6 @@ mod tests {
         assert!(history.done(0, 10, 1).unwrap_err().0.starts_with("two owners"));
         history.begin(0, 11, 2, 101);
         history.without_effect(0, 11);
-        assert!(!history.is_busy(0));
+        assert!(!history.is_busy(0, 2));
     }
 }

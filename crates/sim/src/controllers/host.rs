@@ -139,6 +139,7 @@ impl Host {
     fn learn(&mut self, scene: &mut Scene, id: u64, answer: Answer) {
         let Some(Sent { command, .. }) = self.under_way.remove(&id) else { return };
         scene.figures.operations += 1;
+        scene.answered = scene.now;
         let known = &mut self.known[command.block];
         match (answer, command.ask.value()) {
             (Answer::Good(Some(value)), _) | (Answer::Good(None), Some(value)) => *known = value,

@@ -39,6 +39,15 @@ enum Stage {
     Serving,
 }
 
+/// What a controller keeps of the pool.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Kept {
+    /// In memory: what the last block holds.
+    pub(super) reservation: Value,
+    /// In its data directory: the newest list of members of each mirror that it was told of.
+    pub(super) lists: BTreeMap<[u8; 16], u64>,
+}
+
 struct Flight {
     command: Command,
     number: u64,
@@ -54,8 +63,7 @@ pub(super) struct OpenPool {
     /// A number of this opening among all.
     opening: u64,
     flights: BTreeMap<u64, Flight>,
-    /// What is kept in memory of the last block.
-    reservation: Value,
+    kept: Kept,
     is_in_doubt: bool,
     is_fenced: bool,
     next_tag: u64,
@@ -95,9 +103,14 @@ impl OpenPool {
         scene: &mut Scene,
         (controller, client): (usize, Client),
         until: Duration,
-        remembered: Value,
+        Kept { reservation, lists }: Kept,
     ) -> Self {
-        let context = OpenContext { expected_pool_uuid: Some(POOL_UUID), ..OpenContext::default() };
+        let context = OpenContext {
+            expected_pool_uuid: Some(POOL_UUID),
+            witnessed: lists.iter().map(|(mirror, generation)| (*mirror, *generation)).collect(),
+            shared: true,
+            allow_degraded: false,
+        };
         let store = Store::open(&slots(scene), context, options(scene), Tag(OPEN));
         Self {
             client,
@@ -107,7 +120,7 @@ impl OpenPool {
             pulses: vec![Pulse::default(); scene.devices.len()],
             opening: scene.number(),
             flights: BTreeMap::new(),
-            reservation: remembered,
+            kept: Kept { reservation, lists },
             is_in_doubt: true,
             is_fenced: false,
             next_tag: READ_ALL + 1,
@@ -120,9 +133,20 @@ impl OpenPool {
         self.client
     }
 
-    /// What is kept of the reservation.
-    pub(super) const fn reservation(&self) -> Value {
-        self.reservation
+    /// How it is, in words.
+    pub(super) fn state(&self) -> String {
+        let Self { client, stage, is_in_doubt, is_fenced, store, .. } = self;
+        let health = store.health();
+        let mirrors: Vec<_> = store.mirrors().collect();
+        format!(
+            "of client {client}: {stage:?}, {health:?}, in doubt {is_in_doubt}, fenced {is_fenced}, \
+             {mirrors:?}"
+        )
+    }
+
+    /// What outlives the opening.
+    pub(super) fn kept(&self) -> &Kept {
+        &self.kept
     }
 
     /// Whether hosts are served.
@@ -224,8 +248,10 @@ impl OpenPool {
     /// Takes what the engine has to say; `false` if it could not open the pool.
     fn hear_engine(&mut self, scene: &mut Scene) -> Result<bool, Violation> {
         while let Some(membership) = self.store.next_membership() {
+            self.kept.lists.insert(membership.mirror, membership.generation);
             self.store.membership_witnessed(membership);
         }
+        self.hear_of_damage(scene)?;
         while let Some(done) = self.store.next_done() {
             match (done.tag.0, done.result) {
                 (OPEN, Ok(_)) => self.read_all(scene),
@@ -241,6 +267,21 @@ impl OpenPool {
             }
         }
         Ok(true)
+    }
+
+    /// Whether all devices take what it writes: then they hold what it wrote.
+    fn is_rightful(&self, scene: &Scene) -> bool {
+        scene.devices.iter().all(|device| device.admits(self.client))
+    }
+
+    /// A copy of a mirror may lack what a former owner had on its way to the others; it is written again.
+    fn hear_of_damage(&mut self, scene: &Scene) -> Result<(), Violation> {
+        while let Some(incident) = self.store.next_incident() {
+            if incident.is_lost && self.is_rightful(scene) {
+                return violation(format!("somebody else wrote: {incident:?}"));
+            }
+        }
+        Ok(())
     }
 
     fn read_all(&mut self, scene: &Scene) {
@@ -260,7 +301,7 @@ impl OpenPool {
         scene.figures.settled += scene.history.opened(opening, &found, now)?;
         scene.figures.openings += 1;
         if !scene.has(Mistake::ReservationForgotten) {
-            self.reservation = found.last().copied().unwrap_or_default();
+            self.kept.reservation = found.last().copied().unwrap_or_default();
         }
         self.stage = Stage::Serving;
         Ok(())
@@ -277,11 +318,11 @@ impl OpenPool {
             return Ok(Some(Answer::NotReady));
         }
         if command.ask == Ask::Reservation {
-            let value = self.reservation;
+            let value = self.kept.reservation;
             scene.history.check_read(command.block, (command.asked, scene.now), value)?;
             return Ok(Some(Answer::Good(Some(value))));
         }
-        if command.ask.value().is_some() && scene.history.is_busy(command.block) {
+        if command.ask.value().is_some() && scene.history.is_busy(command.block, self.opening) {
             return Ok(Some(Answer::Busy));
         }
         let number = scene.number();
@@ -326,11 +367,17 @@ impl OpenPool {
             }
             (Ask::Reserve(value), Ok(_)) => {
                 scene.history.done(block, number, scene.now)?;
-                self.reservation = value;
+                self.kept.reservation = value;
                 Answer::Good(None)
             }
             // What became of a write is seen at the next opening.
-            (_, Err(_)) | (Ask::Reservation, Ok(_)) => Answer::NotReady,
+            (_, Err(Failure::Block(BlockError::Closed))) | (Ask::Reservation, Ok(_)) => {
+                Answer::NotReady
+            }
+            (_, Err(error)) if self.is_rightful(scene) => {
+                return violation(format!("command {number} failed though no medium did: {error}"));
+            }
+            (_, Err(_)) => Answer::NotReady,
         };
         answer_host(scene, self.controller, &command, answer);
         Ok(())

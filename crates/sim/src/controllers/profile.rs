@@ -35,14 +35,43 @@ pub struct Profile {
     pub take_over_after: Duration,
     /// How fast clocks go at most beside the true one, in millionths.
     pub clock_error: u64,
-    /// Nanoseconds between two troubles, on average.
+    /// Nanoseconds between two troubles, on average, while hosts are served.
     pub trouble_interval: u64,
+    /// How often each kind of trouble comes among the others.
+    pub troubles: Troubles,
+    /// How long they last: from one of these times to twice that, in nanoseconds.
+    pub trouble_lengths: Vec<u64>,
     /// Nanoseconds that a request to open or fence a device takes to it at most.
     pub fence_latency: u64,
     /// Time between checkpoints.
     pub checkpoint_interval: Duration,
     /// A deliberate mistake.
     pub mistake: Option<Mistake>,
+}
+
+/// How often each kind of trouble comes among the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Troubles {
+    /// A process stands still.
+    pub pause: u64,
+    /// A process is killed.
+    pub kill: u64,
+    /// A process ends by itself.
+    pub end: u64,
+    /// The wire between a controller and a device is cut.
+    pub wire: u64,
+    /// The link between two controllers is cut.
+    pub link: u64,
+    /// The path between a host and a controller is cut.
+    pub path: u64,
+}
+
+impl Troubles {
+    /// All of them, in the order of their names.
+    pub(super) const fn all(self) -> [u64; 6] {
+        let Self { pause, kill, end, wire, link, path } = self;
+        [pause, kill, end, wire, link, path]
+    }
 }
 
 impl Profile {
@@ -54,7 +83,7 @@ impl Profile {
             devices: layouts[random.below(layouts.len() as u64) as usize].to_vec(),
             device_bytes: 64 << 20,
             refuses_reads: random.percent(30),
-            stall_one_in: random.pick(&[0, 0, 2000, 20_000]),
+            stall_one_in: random.pick(&[0, 0, 200, 2000, 20_000]),
             hosts: random.between(1, 4) as usize,
             depth: random.pick(&[1, 4, 16]),
             blocks: random.pick(&[2, 16, 64, 256]),
@@ -62,7 +91,11 @@ impl Profile {
             read_percent: random.pick(&[20, 50, 80]),
             take_over_after: Duration::from_secs(random.pick(&[3, 5, 5, 10])),
             clock_error: random.pick(&[0, 100, 10_000, 30_000]),
-            trouble_interval: random.pick(&[2, 5, 15, 60]) * SECOND,
+            trouble_interval: random.pick(&[200, 500, 1000, 5000]) * MILLISECOND,
+            troubles: Troubles { pause: 5, kill: 2, end: 1, wire: 2, link: 2, path: 1 },
+            trouble_lengths: [50, 1000, 3000, 4000, 6000, 12_000, 40_000]
+                .map(|length| length * MILLISECOND)
+                .to_vec(),
             fence_latency: random.pick(&[1, 50, 2000]) * MILLISECOND,
             checkpoint_interval: Duration::from_millis(random.pick(&[50, 500, 30_000])),
             mistake,
@@ -76,12 +109,23 @@ impl Profile {
     /// Conditions under which mistakes show: owners stand still often, and devices let them read.
     fn provoke(&mut self) {
         (self.refuses_reads, self.hosts) = (false, 3);
-        (self.blocks, self.trouble_interval) = (16, 5 * SECOND);
-        self.host_patience = 500 * MILLISECOND;
+        (self.blocks, self.trouble_interval) = (16, 500 * MILLISECOND);
+        (self.host_patience, self.clock_error) = (8 * SECOND, 0);
         match self.mistake {
-            Some(Mistake::FencesOneDevice) => self.devices = vec![1, 1],
+            // What a killed owner had on its way reaches the other devices when another one has the pool.
+            Some(Mistake::FencesOneDevice) => {
+                self.devices = vec![1, 1];
+                self.troubles = Troubles { wire: 10, kill: 5, ..self.troubles };
+                self.trouble_lengths = vec![12 * SECOND];
+            }
+            Some(Mistake::FenceExpires) => self.trouble_lengths = vec![4 * SECOND, 70 * SECOND],
             Some(Mistake::LeaseFromAnswer) => self.stall_one_in = 200,
-            Some(Mistake::IgnoresFreshBeats) => self.fence_latency = 2 * SECOND,
+            // The owner goes on between the last look at it and the fence.
+            Some(Mistake::IgnoresFreshBeats) => {
+                self.take_over_after = Duration::from_secs(5);
+                (self.fence_latency, self.read_percent) = (2 * SECOND, 80);
+                self.trouble_lengths = vec![4500 * MILLISECOND];
+            }
             Some(_) | None => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use block::DeviceOperation;
+use block::{BLOCK, DeviceOperation};
 use control::take_over::OwnerBeat;
 
 use super::device::{Client, Reply, SharedDevice};
@@ -153,6 +153,8 @@ pub(super) struct Scene {
     events: u64,
     /// When a controller served last.
     pub(super) served: u64,
+    /// When a host was answered last.
+    pub(super) answered: u64,
     pub(super) sum: u64,
     /// The last events in words, if somebody wants them.
     story: Option<VecDeque<String>>,
@@ -182,6 +184,7 @@ impl Scene {
             numbers: 0,
             events: 0,
             served: 0,
+            answered: 0,
             sum: 0,
             story: (story_events > 0).then(VecDeque::new),
             story_events,
@@ -251,16 +254,24 @@ impl Scene {
     fn submit(&mut self, device: usize, (client, io): (Client, u64), operation: DeviceOperation) {
         self.figures.device_operations += 1;
         let is_write = matches!(operation, DeviceOperation::Write { .. });
+        self.tell(10, || {
+            format!("  io {client}.{io} at device {device}: {}", words_of(&operation))
+        });
         if is_write && self.has(Mistake::RegistersAgain) {
             self.devices[device].admit(client);
         }
         if let Some(reply) = self.devices[device].submit(self.now, (client, io), operation) {
-            self.answered(device, reply);
+            self.device_answers(device, reply);
         }
     }
 
     /// A device has answered an I/O.
-    pub(super) fn answered(&mut self, device: usize, reply: Reply) {
+    pub(super) fn device_answers(&mut self, device: usize, reply: Reply) {
+        let Reply { client, io, result } = &reply;
+        let (client, io, is_well) = (*client, *io, result.is_ok());
+        self.tell(11, || {
+            format!("  io {client}.{io} ends {}", if is_well { "well" } else { "BADLY" })
+        });
         if let Some(&controller) = self.clients.get(&reply.client) {
             self.to_device(controller, device, OnWire::Reply(reply));
         }
@@ -322,5 +333,21 @@ impl Scene {
     pub(super) fn next_completion(&self) -> Option<(u64, usize)> {
         let times = self.devices.iter().enumerate();
         times.filter_map(|(index, device)| Some((device.next_time()?, index))).min()
+    }
+}
+
+fn words_of(operation: &DeviceOperation) -> String {
+    let blocks = |offset: u64, length: u64| format!("block {}+{}", offset / BLOCK, length / BLOCK);
+    match operation {
+        DeviceOperation::Read { offset, buffer } => {
+            format!("read {}", blocks(*offset, buffer.len() as u64))
+        }
+        DeviceOperation::Write { offset, data } => {
+            format!("write {}", blocks(*offset, data.len() as u64))
+        }
+        DeviceOperation::Flush => "flush".to_owned(),
+        DeviceOperation::Reserve { offset, length } => {
+            format!("reserve {}", blocks(*offset, *length))
+        }
     }
 }

@@ -12,9 +12,14 @@ const SECOND: u64 = 1000 * MILLISECOND;
 /// How long hosts are not served until an administrator opens the pool by force.
 const ADMINISTRATOR_WAITS: u64 = 180 * SECOND;
 
-/// How long troubles last.
-const LENGTHS: [u64; 7] =
-    [50 * MILLISECOND, SECOND, 4 * SECOND, 7 * SECOND, 12 * SECOND, 30 * SECOND, 100 * SECOND];
+/// Hosts are not served for so long: something is wrong already.
+const UNSERVED: u64 = SECOND;
+
+/// While they are not served no more is wrong at once.
+const BROKEN_MAX: usize = 2;
+
+/// And so many troubles in a hundred do not happen.
+const UNSERVED_CALM_PERCENT: u64 = 95;
 
 impl World {
     pub(super) fn plan_trouble(&mut self) {
@@ -28,17 +33,32 @@ impl World {
             return;
         }
         self.plan_trouble();
-        let length = self.scene.random.pick(&LENGTHS);
-        let length = length + self.scene.random.below(length);
+        let is_served = self.scene.now < self.scene.served + UNSERVED;
+        if !is_served
+            && (self.broken() >= BROKEN_MAX || self.scene.random.percent(UNSERVED_CALM_PERCENT))
+        {
+            return;
+        }
+        let Scene { random, profile, .. } = &mut self.scene;
+        let length = random.pick(&profile.trouble_lengths);
+        let length = length + random.below(length);
+        let kind = random.weighted(&profile.troubles.all());
         let controller = self.troubled();
-        match self.scene.random.below(12) {
-            0..4 => self.pause(controller, length),
-            4..6 => self.kill(controller, length),
-            6 => self.end(controller, length),
-            7..9 => self.cut_wire(controller, length),
-            9..11 => self.cut_link(controller, length),
+        match kind {
+            0 => self.pause(controller, length),
+            1 => self.kill(controller, length),
+            2 => self.end(controller, length),
+            3 => self.cut_wire(controller, length),
+            4 => self.cut_link(controller, length),
             _ => self.cut_path(controller, length),
         }
+    }
+
+    /// What is wrong just now.
+    fn broken(&self) -> usize {
+        let is_running = |one: &&Controller| one.process == Process::Running;
+        let gone = self.controllers.len() - self.controllers.iter().filter(is_running).count();
+        gone + self.scene.cut_wires.len() + self.scene.cut_links.len()
     }
 
     /// Most often whoever has the pool.
@@ -124,7 +144,7 @@ impl World {
             return;
         }
         self.note(controller, "is started");
-        self.controllers[controller] = Controller::new(controller, &mut self.scene);
+        self.controllers[controller].restart(&mut self.scene);
         self.controllers[controller].plan_tick(&mut self.scene);
     }
 

@@ -168,6 +168,7 @@ impl World {
         OpenContext {
             expected_pool_uuid: Some(POOL_UUID),
             witnessed: self.witness.saved.iter().map(|(mirror, list)| (*mirror, *list)).collect(),
+            shared: false,
             allow_degraded: false,
         }
     }

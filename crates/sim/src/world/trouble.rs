@@ -35,13 +35,7 @@ impl World {
             return Ok(());
         }
         self.figures.troubles += 1;
-        let mut roll = self.chance.below(weights.iter().sum::<u64>().max(1));
-        let mut kind = 0;
-        while kind + 1 < weights.len() && roll >= weights[kind] {
-            roll -= weights[kind];
-            kind += 1;
-        }
-        match kind {
+        match self.chance.weighted(&weights) {
             0 => self.lose_a_copy(),
             1 => self.have_a_copy_lie(),
             2 => self.have_a_copy_stumble(),

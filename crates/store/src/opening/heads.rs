@@ -35,6 +35,8 @@ pub(super) struct Slot {
     labels: [Option<Result<Label, LabelError>>; 2],
     member_labels: [Option<MemberLabel>; 2],
     lists: [Option<List>; 2],
+    /// Which of the lists' blocks the device brought, whatever was in them.
+    lists_read: [bool; 2],
     superblocks: Vec<Superblock>,
     /// A block that could not be read.
     error: Option<DeviceError>,
@@ -65,6 +67,7 @@ impl Slot {
             labels: [None, None],
             member_labels: [None, None],
             lists: [None, None],
+            lists_read: [false; 2],
             superblocks: Vec::new(),
             error: None,
         }
@@ -122,6 +125,7 @@ impl Slot {
             self.member_labels[copy] = MemberLabel::parse(bytes);
             self.member_labels[copy].is_some()
         } else if let Some(copy) = place(LISTS) {
+            self.lists_read[copy] = true;
             self.lists[copy] = List::parse(bytes);
             self.lists[copy].is_some()
         } else {
@@ -131,6 +135,12 @@ impl Slot {
             is_whole
         };
         if is_whole { Taken::Whole } else { Taken::Again }
+    }
+
+    /// Whether its list is the newest that it has: where a block could not be read, a newer one may be in it,
+    /// and the member is as good as absent.
+    fn is_list_known(&self) -> bool {
+        self.lists_read == [true; 2]
     }
 
     fn is_large_enough(&self) -> bool {
@@ -296,7 +306,14 @@ impl OpeningState {
         slots: &[(usize, Label)],
         expected_bytes: u64,
     ) -> Result<Found, OpenError> {
-        let slots: Vec<&Slot> = slots.iter().map(|(position, _)| &self.slots[*position]).collect();
+        let (slots, unread): (Vec<&Slot>, Vec<&Slot>) = slots
+            .iter()
+            .map(|(position, _)| &self.slots[*position])
+            .partition(|slot| slot.is_list_known());
+        let error = unread.iter().find_map(|slot| slot.error.clone());
+        if let Some(error) = error.filter(|_| slots.is_empty()) {
+            return Err(OpenError::Device(error));
+        }
         let list = newest_list(&slots, &label)?.clone();
         let known = self.context.witnessed.iter().filter(|(uuid, _)| *uuid == label.device_uuid);
         let known = known.map(|(_, generation)| *generation).max();
@@ -312,12 +329,13 @@ impl OpeningState {
             .map(|(entry, _)| entry.uuid)
             .collect();
         let has_current = members().any(|(entry, place)| place.is_some() && lacks(entry));
-        let is_known = known.is_some() || self.context.allow_degraded;
+        let is_told = known.is_some() && !self.context.shared;
+        let is_known = is_told || self.context.allow_degraded;
         if !is_newest || !has_current || !missing.is_empty() && !is_known {
             return Err(OpenError::MembersMissing { index: device.index(), missing });
         }
         // A stale copy that was used by itself is not caught up: what it alone has would be lost.
-        let is_ours = known == Some(list.generation);
+        let is_ours = is_told && known == Some(list.generation);
         let went_on = |(entry, place): (&ListEntry, &Option<&Slot>)| {
             let own = place.and_then(|slot| slot.list(&label));
             entry.state == MemberState::Absent

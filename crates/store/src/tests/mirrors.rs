@@ -26,6 +26,8 @@ pub(super) struct Disk {
     fails: bool,
     /// Nothing comes to its end.
     hangs: bool,
+    /// A block that cannot be read: it fails, or does not come to its end.
+    bad: Option<(u64, bool)>,
     written: u64,
 }
 
@@ -58,11 +60,23 @@ impl Disk {
         }
     }
 
+    fn is_bad(&self, offset: u64) -> bool {
+        self.bad.is_some_and(|(block, _)| block == offset / BLOCK)
+    }
+
+    fn holds(&self, operation: &DeviceOperation) -> bool {
+        let hangs = self.bad.is_some_and(|(_, hangs)| hangs);
+        hangs && matches!(operation, DeviceOperation::Read { offset, .. } if self.is_bad(*offset))
+    }
+
     fn serve(&mut self, operation: DeviceOperation) -> DeviceResult {
         if self.fails {
             return Err(DeviceError::Os(5));
         }
         match operation {
+            DeviceOperation::Read { offset, .. } if self.is_bad(offset) => {
+                return Err(DeviceError::Os(5));
+            }
             DeviceOperation::Read { offset, mut buffer } => {
                 self.read(offset, &mut buffer);
                 return Ok(Some(buffer));
@@ -136,7 +150,7 @@ impl Array {
                 self.disks[usize::from(slot)].fails = true;
             }
             let disk = &mut self.disks[usize::from(io.device)];
-            if disk.hangs {
+            if disk.hangs || disk.holds(&io.operation) {
                 self.held.push(io.id);
             } else {
                 let result = disk.serve(io.operation);

@@ -365,6 +365,7 @@ impl Crashed {
                 .iter()
                 .map(|(&uuid, &generation)| (uuid, generation))
                 .collect(),
+            shared: false,
             allow_degraded: false,
         };
         let store = Store::open(&specs, context, options(), Tag(0));

@@ -1,6 +1,8 @@
 //! Opening: which members must be there, which are stale, and what is refused.
 
 use super::*;
+use crate::address::DeviceBlock;
+use crate::mirror::LISTS;
 
 fn refused(result: Result<Array, Failure>) -> OpenError {
     match result.map(drop).unwrap_err() {
@@ -48,6 +50,45 @@ fn without_a_witness_a_missing_current_member_is_asked_for() {
     assert!(left.read(0, 1 << 20) == pattern(1, 1 << 20));
     let mut both = array.fork().open_with(&[1, 0], OpenContext::default()).unwrap();
     assert!(both.read(0, 1 << 20) == pattern(1, 1 << 20));
+}
+
+/// What one controller was told says nothing once another one had the pool: that one may have gone on without
+/// the member that is left.
+#[test]
+fn a_witness_that_others_do_not_keep_allows_no_opening_without_a_current_member() {
+    let mut array = Array::new(2);
+    array.write(0, &pattern(1, 1 << 20));
+    let before = array.witnessed.clone();
+    array.disks[1].fails = true;
+    array.write(0, &pattern(2, 1 << 20));
+    array.disks[1].fails = false;
+    let shared =
+        || OpenContext { witnessed: before.clone(), shared: true, ..OpenContext::default() };
+    let error = refused(array.fork().open_with(&[1], shared()));
+    assert_eq!(error, OpenError::MembersMissing { index: 0, missing: vec![[100; 16]] });
+    let mut newer = array.fork().open_with(&[0], shared()).unwrap();
+    assert!(newer.read(0, 1 << 20) == pattern(2, 1 << 20));
+    let mut both = array.fork().open_with(&[1, 0], shared()).unwrap();
+    assert!(both.read(0, 1 << 20) == pattern(2, 1 << 20));
+}
+
+/// A member whose newest list does not come in time is not taken for what its older list says.
+#[test]
+fn a_member_of_whose_lists_one_cannot_be_read_counts_as_missing() {
+    let mut array = Array::new(2);
+    array.write(0, &pattern(1, 1 << 20));
+    array.disks[1].fails = true;
+    array.write(0, &pattern(2, 1 << 20));
+    array.disks[1].fails = false;
+    for block in LISTS.map(DeviceBlock::number) {
+        for hangs in [false, true] {
+            let mut array = array.fork();
+            array.disks[0].bad = Some((block, hangs));
+            let context = OpenContext { shared: true, ..OpenContext::default() };
+            let error = refused(array.open_with(&[0, 1], context));
+            assert_eq!(error, OpenError::MembersMissing { index: 0, missing: vec![[100; 16]] });
+        }
+    }
 }
 
 #[test]
