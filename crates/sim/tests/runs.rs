@@ -157,6 +157,18 @@ const SUBTLE: [PlantedBug; 12] = [
     PlantedBug::NoteOutlivesChange,
 ];
 
+/// A unit of the journal of which one copy lacks all blocks (61001019): its header came from the other copy, and
+/// the rest was read from the first one again. A copy that was asked to leave before it was said to have joined
+/// (60000343): the simulated world's.
+#[test]
+fn copies_that_lack_a_whole_unit_of_the_journal_cost_nothing() {
+    for seed in [60_000_343, 61_001_019] {
+        let run = Run { mirrors: MirrorShare::All, departures: 30, ..Run::new(seed, 10_000) };
+        let made = World::run(&run);
+        assert!(made.violation.is_none(), "seed {seed}: {:?}", made.violation);
+    }
+}
+
 #[test]
 fn every_planted_bug_that_is_not_subtle_is_found_at_once() {
     let missed: Vec<_> = PlantedBug::ALL

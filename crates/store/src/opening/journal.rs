@@ -49,6 +49,8 @@ pub(super) struct Scan {
     end: Position,
     /// How often what lies there was read.
     attempts: u8,
+    /// How many blocks the last attempt read, from each place where the next unit may be.
+    read_again: HashMap<RingBlock, u64>,
     /// Blocks that may begin a unit, with the units' bytes as far as they are needed.
     ring: HashMap<RingBlock, Buffer>,
     units: Vec<Unit>,
@@ -67,6 +69,7 @@ impl Scan {
             head: journal.next,
             end: journal.next,
             attempts: 0,
+            read_again: HashMap::new(),
             ring: HashMap::new(),
             units: Vec::new(),
             checks: Vec::new(),
@@ -138,6 +141,7 @@ impl Scan {
             };
             self.units.push(unit);
             self.attempts = 0;
+            self.read_again.clear();
         }
     }
 
@@ -155,14 +159,27 @@ impl Scan {
     /// Blocks to read again before the end of the chain is believed, each with their number; none
     /// if that was done often enough.
     fn unconfirmed(&mut self) -> Vec<(RingBlock, u64)> {
+        let wraps = !self.end.block.fits(UNIT_BLOCKS_MAX, self.ring_blocks);
+        let mut places = vec![self.end.block];
+        places.extend((wraps && self.end.block > RingBlock::START).then_some(RingBlock::START));
+        let sized = |at: RingBlock| (at, self.blocks_at(at));
+        let wanted: Vec<(RingBlock, u64)> = places.into_iter().map(sized).collect();
+        // Where the copy that was read last has a header and the one before had none, the rest of the unit
+        // is read from it as well, before another copy is asked.
+        let is_longer = |(at, blocks): &(RingBlock, u64)| {
+            self.read_again.get(at).is_some_and(|read| blocks > read)
+        };
+        let longer: Vec<(RingBlock, u64)> = wanted.iter().copied().filter(is_longer).collect();
+        if !longer.is_empty() {
+            self.read_again.extend(longer.iter().copied());
+            return longer;
+        }
         self.attempts += 1;
         if self.attempts >= READ_ATTEMPTS {
             return Vec::new();
         }
-        let wraps = !self.end.block.fits(UNIT_BLOCKS_MAX, self.ring_blocks);
-        let mut places = vec![self.end.block];
-        places.extend((wraps && self.end.block > RingBlock::START).then_some(RingBlock::START));
-        places.into_iter().map(|at| (at, self.blocks_at(at))).collect()
+        self.read_again = wanted.iter().copied().collect();
+        wanted
     }
 
     /// Blocks of the unit that begins at a place, if it is the next one; 1 if not.
