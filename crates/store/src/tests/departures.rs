@@ -33,7 +33,7 @@ impl Pool {
 
     /// Two devices, on both of which is data, with a snapshot and copies that share it.
     fn shared() -> Self {
-        let options = Options { resilver_rate: 4 << 20, ..Options::default() };
+        let options = Options { evacuation_rate: 4 << 20, ..Options::default() };
         let mut pool = Self::with(&[SIZE, SIZE], options);
         for part in 0..24 {
             pool.write(A, part << 20, &pattern(part, 1 << 20));
@@ -241,7 +241,7 @@ fn a_block_with_references_too_many_to_count_leaves_too() {
 /// A leaf that was rewritten for a volume, and that a host changed then, is not taken for the snapshot's.
 #[test]
 fn what_was_rewritten_and_changed_is_not_shared_with_a_snapshot() {
-    let options = Options { resilver_rate: 1 << 20, ..Options::default() };
+    let options = Options { evacuation_rate: 1 << 20, ..Options::default() };
     let mut pool = Pool::with(&[SIZE, SIZE], options);
     let data = pattern(1, 8 << 20);
     for part in 0..8 {
@@ -266,7 +266,7 @@ fn what_was_rewritten_and_changed_is_not_shared_with_a_snapshot() {
 /// not kept until the device has left.
 #[test]
 fn what_was_moved_for_a_volume_that_is_deleted_is_forgotten() {
-    let options = Options { resilver_rate: 1 << 20, ..Options::default() };
+    let options = Options { evacuation_rate: 1 << 20, ..Options::default() };
     let mut pool = Pool::with(&[SIZE, SIZE], options);
     for part in 0..20 {
         pool.write(A, part << 20, &pattern(part, 1 << 20));
