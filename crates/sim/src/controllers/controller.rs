@@ -230,9 +230,9 @@ impl Controller {
 
     /// Lets the pool go on; `true` if it is over and something else may go on.
     fn run_pool(&mut self, scene: &mut Scene) -> Result<bool, Violation> {
-        let (at, now) = (self.instant(scene), self.clock(scene));
+        let now = self.clock(scene);
         let Some(pool) = &mut self.pool else { return Ok(false) };
-        let condition = pool.turn(scene, at)?;
+        let condition = pool.turn(scene)?;
         if condition == Condition::Here {
             return Ok(false);
         }

@@ -98,7 +98,8 @@ impl Host {
 
     fn draw(&mut self, scene: &mut Scene) -> (usize, Ask) {
         let blocks = self.known.len();
-        let reads = self.random.percent(scene.profile.read_percent);
+        let only_reads = self.index < scene.profile.readers;
+        let reads = only_reads || self.random.percent(scene.profile.read_percent);
         // The last block is the reservation's.
         if self.random.one_in(16) {
             let ask = if reads { Ask::Reservation } else { Ask::Reserve(scene.number()) };

@@ -16,8 +16,6 @@ pub enum Mistake {
     RegistersAgain,
     /// An owner serves however old its heartbeat is.
     ServesWithoutLease,
-    /// The lease counts from when the device answered the heartbeat.
-    LeaseFromAnswer,
     /// After a standstill what hosts sent meanwhile is done before anything is looked at.
     CommandsBeforeLook,
     /// Heartbeats that came while the owner was being fenced are not looked at.
@@ -28,13 +26,12 @@ pub enum Mistake {
 
 impl Mistake {
     /// Every one.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 8] = [
         Self::OpensBeforeFence,
         Self::FencesOneDevice,
         Self::FenceExpires,
         Self::RegistersAgain,
         Self::ServesWithoutLease,
-        Self::LeaseFromAnswer,
         Self::CommandsBeforeLook,
         Self::IgnoresFreshBeats,
         Self::ReservationForgotten,

@@ -200,12 +200,12 @@ impl OpenPool {
     }
 
     /// Goes on as far as it can now; says how the pool is then.
-    pub(super) fn turn(&mut self, scene: &mut Scene, at: Instant) -> Result<Condition, Violation> {
+    pub(super) fn turn(&mut self, scene: &mut Scene) -> Result<Condition, Violation> {
         if matches!(self.stage, Stage::Resting { .. }) {
             return Ok(Condition::Here);
         }
         loop {
-            self.take_replies(scene, at);
+            self.take_replies(scene);
             if !self.hear_engine(scene)? {
                 return Ok(Condition::Failed);
             }
@@ -219,7 +219,7 @@ impl OpenPool {
         Ok(if is_over { Condition::Lost } else { Condition::Here })
     }
 
-    fn take_replies(&mut self, scene: &mut Scene, at: Instant) {
+    fn take_replies(&mut self, scene: &mut Scene) {
         let is_refused =
             |(_, reply): &(usize, Reply)| matches!(reply.result, Err(DeviceError::Fenced));
         if self.replies.iter().any(is_refused) {
@@ -229,20 +229,11 @@ impl OpenPool {
         }
         for (device, reply) in std::mem::take(&mut self.replies) {
             if reply.io == BEAT_IO {
-                self.end_beat(scene, (device, reply.result.is_ok()), at);
+                self.pulses[device].end(reply.result.is_ok());
             } else {
                 self.store.completed(IoId(reply.io), reply.result);
             }
         }
-    }
-
-    fn end_beat(&mut self, scene: &Scene, (device, is_written): (usize, bool), at: Instant) {
-        let pulse = &mut self.pulses[device];
-        if scene.has(Mistake::LeaseFromAnswer) {
-            *pulse = Pulse::default();
-            pulse.begin(at);
-        }
-        pulse.end(is_written);
     }
 
     /// Takes what the engine has to say; `false` if it could not open the pool.

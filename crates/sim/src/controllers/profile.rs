@@ -23,6 +23,8 @@ pub struct Profile {
     pub stall_one_in: u64,
     /// Hosts, each with a path to every controller.
     pub hosts: usize,
+    /// How many of them only read.
+    pub readers: usize,
     /// Commands of one host under way at most.
     pub depth: usize,
     /// Blocks that hosts share.
@@ -85,6 +87,7 @@ impl Profile {
             refuses_reads: random.percent(30),
             stall_one_in: random.pick(&[0, 0, 200, 2000, 20_000]),
             hosts: random.between(1, 4) as usize,
+            readers: 0,
             depth: random.pick(&[1, 4, 16]),
             blocks: random.pick(&[2, 16, 64, 256]),
             host_patience: random.pick(&[500 * MILLISECOND, 2 * SECOND, 8 * SECOND]),
@@ -100,6 +103,7 @@ impl Profile {
             checkpoint_interval: Duration::from_millis(random.pick(&[50, 500, 30_000])),
             mistake,
         };
+        profile.readers = random.below(profile.hosts as u64) as usize;
         if mistake.is_some() {
             profile.provoke();
         }
@@ -119,11 +123,13 @@ impl Profile {
                 self.trouble_lengths = vec![12 * SECOND];
             }
             Some(Mistake::FenceExpires) => self.trouble_lengths = vec![4 * SECOND, 70 * SECOND],
-            Some(Mistake::LeaseFromAnswer) => self.stall_one_in = 200,
-            // The owner goes on between the last look at it and the fence.
+            // The owner goes on between the last look at it and the fence, and then is only read from.
             Some(Mistake::IgnoresFreshBeats) => {
+                (self.controllers, self.devices) = (2, vec![1]);
+                (self.hosts, self.readers) = (3, 2);
                 self.take_over_after = Duration::from_secs(5);
-                (self.fence_latency, self.read_percent) = (2 * SECOND, 80);
+                self.fence_latency = 2 * SECOND;
+                self.troubles = Troubles { pause: 5, path: 5, kill: 0, end: 0, wire: 0, link: 0 };
                 self.trouble_lengths = vec![4500 * MILLISECOND];
             }
             Some(_) | None => {}
