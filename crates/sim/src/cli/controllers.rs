@@ -25,7 +25,7 @@ pub(crate) enum Command {
     /// Look for each of the deliberate mistakes of controllers; every one must be found.
     Planted {
         /// Runs for each mistake.
-        #[arg(long, default_value_t = 100)]
+        #[arg(long, default_value_t = 200)]
         budget: u64,
         /// The first run's seed.
         #[arg(long, default_value_t = 1)]

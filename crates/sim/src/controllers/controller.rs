@@ -379,9 +379,9 @@ impl Controller {
         let known = attempt.taking.as_ref().map_or(&[][..], |taking| &taking.beats);
         let blocks = scene.devices.iter().map(|device| device.beat_block());
         let found: Vec<OwnerBeat> = blocks.filter_map(|block| OwnerBeat::parse(&block)).collect();
-        let rests = attempt.breaks() && !scene.has(Mistake::IgnoresFreshBeats);
-        let rest = if rests { rest_of_lease(&found, known) } else { Duration::ZERO };
+        let rest = if attempt.breaks() { rest_of_lease(&found, known) } else { Duration::ZERO };
         scene.tell(7, || format!("client {} opens the pool in {rest:?}", attempt.client));
+        let rest = if scene.has(Mistake::IgnoresFreshBeats) { Duration::ZERO } else { rest };
         let place = (self.index, attempt.client);
         self.pool = Some(OpenPool::new(scene, place, now + rest, self.kept.clone()));
         self.watch.forget(POOL);

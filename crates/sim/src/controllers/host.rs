@@ -85,7 +85,8 @@ impl Host {
         }
     }
 
-    fn fill(&mut self, scene: &mut Scene) {
+    /// Asks for as much as it may have under way.
+    pub(super) fn fill(&mut self, scene: &mut Scene) {
         while self.under_way.len() < scene.profile.depth && scene.now >= self.rests_until {
             let (block, ask) = self.again.pop().unwrap_or_else(|| self.draw(scene));
             let (id, to) = (scene.number(), self.active);
@@ -125,7 +126,10 @@ impl Host {
             return;
         }
         match answer {
-            Answer::Good(_) | Answer::Differs => self.learn(scene, id, answer),
+            Answer::Good(_) | Answer::Differs => {
+                self.learn(scene, id, answer);
+                self.think(scene);
+            }
             Answer::NotReady | Answer::Busy => {
                 self.ask_again(id);
                 self.rests_until = scene.now + self.random.below(PAUSE);
@@ -135,6 +139,14 @@ impl Host {
             }
         }
         self.fill(scene);
+    }
+
+    fn think(&mut self, scene: &mut Scene) {
+        let pause = self.random.below(2 * scene.profile.think + 1);
+        if pause > 0 {
+            self.rests_until = scene.now + pause;
+            scene.after(pause, Event::AskOn { host: self.index });
+        }
     }
 
     fn learn(&mut self, scene: &mut Scene, id: u64, answer: Answer) {

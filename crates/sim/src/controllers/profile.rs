@@ -27,6 +27,8 @@ pub struct Profile {
     pub readers: usize,
     /// Commands of one host under way at most.
     pub depth: usize,
+    /// Nanoseconds between an answer and the next command of a host, on average.
+    pub think: u64,
     /// Blocks that hosts share.
     pub blocks: usize,
     /// How long a host waits for an answer, in nanoseconds.
@@ -89,6 +91,7 @@ impl Profile {
             hosts: random.between(1, 4) as usize,
             readers: 0,
             depth: random.pick(&[1, 4, 16]),
+            think: random.pick(&[0, 0, MILLISECOND]),
             blocks: random.pick(&[2, 16, 64, 256]),
             host_patience: random.pick(&[500 * MILLISECOND, 2 * SECOND, 8 * SECOND]),
             read_percent: random.pick(&[20, 50, 80]),
@@ -114,7 +117,7 @@ impl Profile {
     fn provoke(&mut self) {
         (self.refuses_reads, self.hosts) = (false, 3);
         (self.blocks, self.trouble_interval) = (16, 500 * MILLISECOND);
-        (self.host_patience, self.clock_error) = (8 * SECOND, 0);
+        (self.host_patience, self.clock_error, self.think) = (8 * SECOND, 0, MILLISECOND);
         match self.mistake {
             // What a killed owner had on its way reaches the other devices when another one has the pool.
             Some(Mistake::FencesOneDevice) => {
@@ -127,6 +130,7 @@ impl Profile {
             Some(Mistake::IgnoresFreshBeats) => {
                 (self.controllers, self.devices) = (2, vec![1]);
                 (self.hosts, self.readers) = (3, 2);
+                (self.depth, self.think) = (1, 4 * MILLISECOND);
                 self.take_over_after = Duration::from_secs(5);
                 self.fence_latency = 2 * SECOND;
                 self.troubles = Troubles { pause: 5, path: 5, kill: 0, end: 0, wire: 0, link: 0 };

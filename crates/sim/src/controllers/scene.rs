@@ -121,6 +121,7 @@ pub(super) enum Event {
     AtDevice { from: usize, device: usize, what: OnWire },
     Tick { controller: usize, life: u64 },
     Wake { host: usize },
+    AskOn { host: usize },
     Resume { controller: usize },
     Restart { controller: usize },
     HealWire { controller: usize, device: usize },
