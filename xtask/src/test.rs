@@ -144,9 +144,14 @@ fn everything(options: &Options) -> Result<()> {
     disk_space::check()?;
     let seconds = options.sim_seconds.to_string();
     let search = ["run", "--seconds", &seconds, "--mirrors", "some", "--departures", "30"];
-    let search = search.map(str::to_owned);
-    let simulate = || sim::run_built(&search);
-    let planted = || sim::run_built(&["planted".to_owned()]);
+    let simulate = || {
+        sim::run_built(&search.map(str::to_owned))?;
+        sim::run_built(&["controllers", "run", "--seconds", "20"].map(str::to_owned))
+    };
+    let planted = || {
+        sim::run_built(&["planted".to_owned()])?;
+        sim::run_built(&["controllers", "planted"].map(str::to_owned))
+    };
     let outcomes = [
         measure("setup", setup::run),
         measure("build", build_for_tests),
