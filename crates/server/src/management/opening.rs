@@ -12,7 +12,7 @@ use api::Problem;
 use array::PoolDevice;
 use block::DeviceError;
 use control::reopening::{Asked, Caution, Sight, Told, Trouble};
-use control::take_over::{Sighting, Taking, rest_of_lease};
+use control::take_over::{OwnerBeat, Sighting, Taking, rest_of_lease};
 use device::{Breaking, OpenError};
 use store::{Failure, OpenMode};
 
@@ -53,6 +53,8 @@ pub(super) struct Opening {
     /// What it had open: whoever has a device open keeps others out.
     old: Slots,
     knowledge: Knowledge,
+    /// What is written into the devices at once, where others look for it.
+    first_beat: Option<OwnerBeat>,
 }
 
 /// What came of that.
@@ -99,7 +101,7 @@ impl Opening {
     }
 
     pub(super) fn run(self) -> Opened {
-        let Self { place, configuration, options, caution, old, knowledge } = self;
+        let Self { place, configuration, options, caution, old, knowledge, first_beat } = self;
         drop(old);
         let sights: Vec<Sight> = configuration.devices.iter().map(sight).collect();
         let pool =
@@ -109,10 +111,10 @@ impl Opening {
             let tag = place.ticket.tag();
             let opened = Pool::open(&place.name, &configuration, options, knowledge, tag);
             let mut opened = opened.map_err(|errors| NotOpened::by(&errors))?;
-            if is_broken {
-                let known = place.taking.as_ref().map_or(&[][..], |taking| &taking.beats);
-                thread::sleep(rest_of_lease(&opened.read_beats(), known));
-            }
+            let known = place.taking.as_ref().map_or(&[][..], |taking| &taking.beats);
+            let beats = if is_broken { opened.read_beats() } else { Vec::new() };
+            first_beat.iter().for_each(|beat| opened.announce(beat));
+            thread::sleep(rest_of_lease(&beats, known));
             Ok(Box::new(opened))
         });
         Opened { place, sights: Some(sights), pool }
@@ -292,7 +294,8 @@ impl Management {
         let (name, uuid, ticket) = (name.to_owned(), configuration.uuid, plane.new_ticket());
         let (began, taking) = (self.clock(), None);
         let place = Place { name, uuid, mode, asked, slot, ticket, began, taking };
-        Ok(Opening { place, configuration, options, caution, old, knowledge })
+        let first_beat = self.next_beat(uuid).filter(|_| mode != OpenMode::ReadOnly);
+        Ok(Opening { place, configuration, options, caution, old, knowledge, first_beat })
     }
 
     /// Goes on when the devices of a pool were opened, or could not be.

@@ -72,17 +72,29 @@ impl Management {
         self.peers.take_over.watch.lease(is_paired)
     }
 
+    /// The next heartbeat for a pool, without its holder; `None` if this controller is one alone.
+    pub(super) fn next_beat(&mut self, pool_uuid: [u8; 16]) -> Option<OwnerBeat> {
+        let life = self.peers.link.as_ref().map(Link::life)?;
+        self.peers.take_over.beats += 1;
+        let (controller, count) = (self.controller().number(), self.peers.take_over.beats);
+        Some(OwnerBeat {
+            pool_uuid,
+            controller,
+            lease: self.lease(),
+            life,
+            count,
+            holder: String::new(),
+        })
+    }
+
     /// Writes the heartbeat into the pools that are open here, and lets hosts wait for those that others
     /// may have taken since the last one.
     pub(super) fn beat(&mut self, plane: &mut DataPlane) {
-        let Some(life) = self.peers.link.as_ref().map(Link::life) else { return };
-        self.peers.take_over.beats += 1;
-        let (controller, count) = (self.controller().number(), self.peers.take_over.beats);
         let (lease, now) = (self.lease(), Instant::now());
         for id in plane.pools.ids() {
             let Some(mut pool) = plane.pools.get_mut(id) else { continue };
-            let (pool_uuid, holder) = (pool.uuid, String::new());
-            pool.beat(&OwnerBeat { pool_uuid, controller, lease, life, count, holder }, now);
+            let Some(beat) = self.next_beat(pool.uuid) else { return };
+            pool.beat(&beat, now);
             if pool.doubt(lease, now) {
                 let name = pool.name.clone();
                 drop(pool);

@@ -8,7 +8,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use block::{BLOCK, Buffer, DeviceError, DeviceKind, DeviceOperation, Rope};
+use block::{BLOCK, Buffer, DeviceError, DeviceKind, DeviceOperation, DeviceResult, Rope};
 use control::take_over::{OwnerBeat, Pulse, is_in_doubt};
 use device::{Completion, Fence, OWNER_BEAT_OFFSET};
 use store::Health;
@@ -44,15 +44,29 @@ impl OpenDevice {
     fn read_beat(&mut self) -> Option<OwnerBeat> {
         let buffer = Buffer::zeroed(BLOCK as usize);
         let read = DeviceOperation::Read { offset: OWNER_BEAT_OFFSET, buffer };
-        self.device.submit(BEAT_ID, read);
+        OwnerBeat::parse(&self.wait_for(read).ok()??)
+    }
+
+    /// Waits for the only operation of a device.
+    fn wait_for(&mut self, operation: DeviceOperation) -> DeviceResult {
+        self.device.submit(BEAT_ID, operation);
         let mut completions = Vec::new();
-        while completions.is_empty() {
+        loop {
             self.device.kick();
             self.device.reap(&mut completions);
-            thread::sleep(LOOK_PAUSE);
+            match completions.pop() {
+                Some((_, result)) => return result,
+                None => thread::sleep(LOOK_PAUSE),
+            }
         }
-        let (_, result) = completions.pop()?;
-        OwnerBeat::parse(&result.ok()??)
+    }
+
+    /// The write of a heartbeat, with the name of who holds the device.
+    fn beat(&self, beat: &OwnerBeat) -> DeviceOperation {
+        let holder = self.device.identity().unwrap_or_default();
+        let mut block = Buffer::zeroed(BLOCK as usize);
+        OwnerBeat { holder, ..beat.clone() }.emit(&mut block);
+        DeviceOperation::Write { offset: OWNER_BEAT_OFFSET, data: Rope::from(block.freeze()) }
     }
 }
 
@@ -71,12 +85,8 @@ impl Pool {
             let Some(open) = open.filter(|open| open.name.kind() != DeviceKind::Memory) else {
                 continue;
             };
-            let holder = open.device.identity().unwrap_or_default();
-            let mut block = Buffer::zeroed(BLOCK as usize);
-            OwnerBeat { holder, ..beat.clone() }.emit(&mut block);
-            let data = Rope::from(block.freeze());
+            let write = open.beat(beat);
             open.pulse.begin(now);
-            let write = DeviceOperation::Write { offset: OWNER_BEAT_OFFSET, data };
             open.device.submit(BEAT_ID, write);
         }
     }
@@ -84,6 +94,19 @@ impl Pool {
     /// The heartbeats in its devices, of which the engine has asked nothing yet. Waits for them.
     pub(crate) fn read_beats(&mut self) -> Vec<OwnerBeat> {
         self.devices.iter_mut().filter_map(|(_, open)| open.read_beat()).collect()
+    }
+
+    /// Writes the first heartbeat into its devices, of which the engine has asked nothing yet, where one of the
+    /// pool is already: so the device is the pool's. A controller that dies while it takes a pool, or opens it,
+    /// is known as its owner then, and the pool is taken from it. Waits for them.
+    pub(crate) fn announce(&mut self, beat: &OwnerBeat) {
+        for (_, open) in self.devices.iter_mut() {
+            if open.read_beat().is_some_and(|found| found.pool_uuid == beat.pool_uuid) {
+                let write = open.beat(beat);
+                // One that is refused is found out by the engine.
+                drop(open.wait_for(write));
+            }
+        }
     }
 
     /// Looks whether another controller may have taken the pool, as the last heartbeat is older than the

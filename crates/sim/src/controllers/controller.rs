@@ -302,18 +302,21 @@ impl Controller {
     }
 
     fn look_after_pool(&mut self, scene: &mut Scene) {
-        let (now, at) = (self.clock(scene), self.instant(scene));
+        let (now, at, beat) = (self.clock(scene), self.instant(scene), self.next_beat());
+        if let Some(pool) = &mut self.pool {
+            pool.look(scene, &beat, (now, at));
+        }
+    }
+
+    fn next_beat(&mut self) -> OwnerBeat {
         self.beats += 1;
-        let beat = OwnerBeat {
+        OwnerBeat {
             pool_uuid: POOL_UUID,
             controller: self.number(),
             lease: self.watch.lease(true),
             life: self.life,
             count: self.beats,
             holder: String::new(),
-        };
-        if let Some(pool) = &mut self.pool {
-            pool.look(scene, &beat, (now, at));
         }
     }
 
@@ -383,7 +386,9 @@ impl Controller {
         scene.tell(7, || format!("client {} opens the pool in {rest:?}", attempt.client));
         let rest = if scene.has(Mistake::IgnoresFreshBeats) { Duration::ZERO } else { rest };
         let place = (self.index, attempt.client);
-        self.pool = Some(OpenPool::new(scene, place, now + rest, self.kept.clone()));
+        let mut pool = OpenPool::new(scene, place, now + rest, self.kept.clone());
+        pool.announce(scene, &self.next_beat(), self.instant(scene));
+        self.pool = Some(pool);
         self.watch.forget(POOL);
     }
 

@@ -185,17 +185,30 @@ impl OpenPool {
             return;
         }
         for device in known {
-            let pulse = &mut self.pulses[device];
-            if !pulse.is_due(at) {
-                continue;
+            if self.pulses[device].is_due(at) {
+                self.pulses[device].begin(at);
+                self.write_beat(scene, beat, device);
             }
-            pulse.begin(at);
-            let mut block = Buffer::zeroed(BLOCK as usize);
-            OwnerBeat { holder: self.client.to_string(), ..beat.clone() }.emit(&mut block);
-            let data = Rope::from(block.freeze());
-            let operation = DeviceOperation::Write { offset: OWNER_BEAT_OFFSET, data };
-            let io = OnWire::Io { client: self.client, io: BEAT_IO, operation };
-            scene.to_device(self.controller, device, io);
+        }
+    }
+
+    fn write_beat(&self, scene: &mut Scene, beat: &OwnerBeat, device: usize) {
+        let mut block = Buffer::zeroed(BLOCK as usize);
+        OwnerBeat { holder: self.client.to_string(), ..beat.clone() }.emit(&mut block);
+        let data = Rope::from(block.freeze());
+        let operation = DeviceOperation::Write { offset: OWNER_BEAT_OFFSET, data };
+        let io = OnWire::Io { client: self.client, io: BEAT_IO, operation };
+        scene.to_device(self.controller, device, io);
+    }
+
+    /// Writes the first heartbeat before anything else, where one of the pool is already.
+    pub(super) fn announce(&mut self, scene: &mut Scene, beat: &OwnerBeat, at: Instant) {
+        for device in 0..scene.devices.len() {
+            let found = OwnerBeat::parse(&scene.devices[device].beat_block());
+            if found.is_some_and(|found| found.pool_uuid == POOL_UUID) {
+                self.pulses[device].begin(at);
+                self.write_beat(scene, beat, device);
+            }
         }
     }
 
