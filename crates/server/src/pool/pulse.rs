@@ -143,7 +143,7 @@ fn time_without_beat(fences: &[Fence], lease: Duration) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    fn answer(pulse: &mut Pulse, result: block::DeviceResult) -> (bool, usize) {
+    fn answer(pulse: &mut Pulse, result: DeviceResult) -> (bool, usize) {
         let mut completions = vec![(3, Ok(None)), (4, Ok(None)), (BEAT_ID, result), (5, Ok(None))];
         let refused = take_result(pulse, &mut completions, 1);
         assert!(completions.iter().all(|(id, _)| *id != BEAT_ID), "the engine does not know it");
