@@ -1,4 +1,4 @@
-//! What all searches of the command line have in common.
+//! Searches on the command line: how far they go, and how they tell what they find.
 
 pub(crate) mod controllers;
 pub(crate) mod engine;

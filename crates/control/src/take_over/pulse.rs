@@ -1,31 +1,31 @@
 //! Pulse of a pool's owner at one device: when the next heartbeat is written, and whether the last one is
 //! fresh enough to serve hosts.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::limits::OWNER_BEAT;
 
 /// The heartbeat of one device: one is under way at a time, so that a device that does not answer lets it
-/// stand still.
+/// stand still. Times are the caller's, from an arbitrary start on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pulse {
     /// When the last one was handed to the device.
-    begun: Option<Instant>,
+    begun: Option<Duration>,
     /// The device has not answered it.
     is_under_way: bool,
     /// When the last one was handed to it that it has written.
-    written: Option<Instant>,
+    written: Option<Duration>,
 }
 
 impl Pulse {
     /// Whether a heartbeat is to be written now.
-    pub fn is_due(&self, now: Instant) -> bool {
-        let is_time = |begun| now.saturating_duration_since(begun) >= OWNER_BEAT;
+    pub fn is_due(&self, now: Duration) -> bool {
+        let is_time = |begun| now.saturating_sub(begun) >= OWNER_BEAT;
         !self.is_under_way && self.begun.is_none_or(is_time)
     }
 
     /// One is handed to the device.
-    pub fn begin(&mut self, now: Instant) {
+    pub fn begin(&mut self, now: Duration) {
         (self.begun, self.is_under_way) = (Some(now), true);
     }
 
@@ -44,16 +44,16 @@ impl Pulse {
 
     /// When the last one was handed to the device that it has written. The answer may have come much later:
     /// it does not count, since others may see the heartbeat stand still from its writing on.
-    pub const fn written(&self) -> Option<Instant> {
+    pub const fn written(&self) -> Option<Duration> {
         self.written
     }
 }
 
 /// Whether another controller may have taken the pool, as the newest heartbeat in any of its devices is older
 /// than the lease, or there is none. One device is enough, as whoever takes the pool looks at all of them.
-pub fn is_in_doubt(pulses: impl Iterator<Item = Pulse>, lease: Duration, now: Instant) -> bool {
+pub fn is_in_doubt(pulses: impl Iterator<Item = Pulse>, lease: Duration, now: Duration) -> bool {
     let last = pulses.filter_map(|pulse| pulse.written).max();
-    last.is_none_or(|at| now.saturating_duration_since(at) > lease)
+    last.is_none_or(|at| now.saturating_sub(at) > lease)
 }
 
 #[cfg(test)]
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn one_beat_is_under_way_at_a_time_and_counts_from_when_it_was_begun() {
-        let (mut pulse, start) = (Pulse::default(), Instant::now());
+        let (mut pulse, start) = (Pulse::default(), 3 * OWNER_BEAT);
         assert!(pulse.is_due(start), "the first one is not waited for");
         pulse.begin(start);
         assert!(!pulse.is_due(start + 60 * OWNER_BEAT), "the device has not answered");
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn only_a_beat_that_was_written_counts_and_one_device_is_enough() {
-        let (mut pulse, start) = (Pulse::default(), Instant::now());
+        let (mut pulse, start) = (Pulse::default(), 3 * OWNER_BEAT);
         let lease = 4 * OWNER_BEAT;
         let doubts =
             |pulse: Pulse, now| is_in_doubt([Pulse::default(), pulse].into_iter(), lease, now);

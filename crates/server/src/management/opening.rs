@@ -346,7 +346,7 @@ impl Management {
             self.peers.take_over.taken += 1;
         }
         if self.controller().is_one_of_several() {
-            opened.doubt(self.lease(), Instant::now());
+            opened.doubt(self.lease(), self.clock());
         }
         let how = match asked {
             Asked::ByNobody => Resuming::ByItself,

@@ -1,7 +1,7 @@
 //! Takes pools by itself from controllers that are gone without letting go, where the devices fence them;
 //! and writes the heartbeat by which others see that this one is not gone.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use api::PathState;
 use control::take_over::{
@@ -90,7 +90,7 @@ impl Management {
     /// Writes the heartbeat into the pools that are open here, and lets hosts wait for those that others
     /// may have taken since the last one.
     pub(super) fn beat(&mut self, plane: &mut DataPlane) {
-        let (lease, now) = (self.lease(), Instant::now());
+        let (lease, now) = (self.lease(), self.clock());
         for id in plane.pools.ids() {
             let Some(mut pool) = plane.pools.get_mut(id) else { continue };
             let Some(beat) = self.next_beat(pool.uuid) else { return };

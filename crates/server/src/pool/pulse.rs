@@ -6,7 +6,7 @@
 //! before.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use block::{BLOCK, Buffer, DeviceError, DeviceKind, DeviceOperation, DeviceResult, Rope};
 use control::take_over::{OwnerBeat, Pulse, is_in_doubt};
@@ -73,7 +73,7 @@ impl OpenDevice {
 impl Pool {
     /// Writes the heartbeat where one is due: on the devices that are the pool's, as the engine knows once
     /// it has read what they say of themselves. `beat` lacks the holder.
-    pub(crate) fn beat(&mut self, beat: &OwnerBeat, now: Instant) {
+    pub(crate) fn beat(&mut self, beat: &OwnerBeat, now: Duration) {
         let is_due = |open: &OpenDevice| !open.is_lost && open.pulse.is_due(now);
         let has_some = self.devices.iter().any(|(_, open)| is_due(open));
         if !has_some || self.fenced.is_some() || self.store.health() == Health::Closed {
@@ -112,7 +112,7 @@ impl Pool {
     /// Looks whether another controller may have taken the pool, as the last heartbeat is older than the
     /// lease (zero: nobody takes pools by itself); returns whether that is so since this look. A beat in
     /// one of the devices is enough, as whoever takes the pool looks at all of them.
-    pub(crate) fn doubt(&mut self, lease: Duration, now: Instant) -> bool {
+    pub(crate) fn doubt(&mut self, lease: Duration, now: Duration) -> bool {
         let there = self.devices.iter().filter(|(_, open)| !open.is_lost);
         let pulses: Vec<Pulse> = there.map(|(_, open)| open.pulse).collect();
         let is_late = |lease| is_in_doubt(pulses.iter().copied(), lease, now);
@@ -141,6 +141,8 @@ fn time_without_beat(fences: &[Fence], lease: Duration) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use control::limits::OWNER_BEAT;
+
     use super::*;
 
     fn answer(pulse: &mut Pulse, result: DeviceResult) -> (bool, usize) {
@@ -173,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_beats_result_is_taken_from_among_the_engines_and_only_a_fence_fences() {
-        let (mut pulse, start) = (Pulse::default(), Instant::now());
+        let (mut pulse, start) = (Pulse::default(), OWNER_BEAT);
         for (result, is_refused) in
             [(Ok(None), false), (Err(DeviceError::Os(5)), false), (Err(DeviceError::Fenced), true)]
         {

@@ -1,7 +1,7 @@
 //! One controller: its process, its clock, what it knows of the others, and how it comes to the pool.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use control::take_over::{
     HeldDevice, OwnerBeat, Sighting, Signs, Taking, Verdict, Watch, rest_of_lease,
@@ -67,8 +67,6 @@ pub(super) struct Controller {
     born: u64,
     /// How fast its clock goes beside the true one, in millionths.
     rate: i64,
-    /// An arbitrary moment, for times that the machine's clock tells.
-    epoch: Instant,
     watch: Watch,
     pub(super) pool: Option<OpenPool>,
     attempt: Option<Attempt>,
@@ -95,7 +93,6 @@ impl Controller {
             process: Process::Running,
             born: scene.now,
             rate,
-            epoch: Instant::now(),
             watch: Watch::new(Some(scene.profile.take_over_after)),
             pool: None,
             attempt: None,
@@ -132,10 +129,6 @@ impl Controller {
         let true_time = i128::from(scene.now - self.born);
         let own = true_time * i128::from(1_000_000 + self.rate) / 1_000_000;
         Duration::from_nanos(own as u64)
-    }
-
-    fn instant(&self, scene: &Scene) -> Instant {
-        self.epoch + self.clock(scene)
     }
 
     /// How it is, in words.
@@ -192,7 +185,7 @@ impl Controller {
         let Some(attempt) = self.attempt.take() else { return };
         for device in attempt.opened {
             let release = OnWire::Release { client: attempt.client };
-            scene.to_device(self.index, device, release);
+            scene.send_to_device(self.index, device, release);
         }
     }
 
@@ -245,7 +238,7 @@ impl Controller {
         self.pool = None;
         self.next_try = now + REOPEN_PAUSE;
         for device in 0..scene.devices.len() {
-            scene.to_device(self.index, device, OnWire::Release { client });
+            scene.send_to_device(self.index, device, OnWire::Release { client });
         }
         Ok(true)
     }
@@ -302,9 +295,9 @@ impl Controller {
     }
 
     fn look_after_pool(&mut self, scene: &mut Scene) {
-        let (now, at, beat) = (self.clock(scene), self.instant(scene), self.next_beat());
+        let (now, beat) = (self.clock(scene), self.next_beat());
         if let Some(pool) = &mut self.pool {
-            pool.look(scene, &beat, (now, at));
+            pool.look(scene, &beat, now);
         }
     }
 
@@ -352,7 +345,7 @@ impl Controller {
     fn open_next(&mut self, scene: &mut Scene) {
         let Some(attempt) = &self.attempt else { return };
         let open = OnWire::Open { client: attempt.client, how: attempt.how.clone() };
-        scene.to_device(self.index, attempt.next, open);
+        scene.send_to_device(self.index, attempt.next, open);
     }
 
     /// A device has answered the try to open it.
@@ -387,7 +380,7 @@ impl Controller {
         let rest = if scene.has(Mistake::IgnoresFreshBeats) { Duration::ZERO } else { rest };
         let place = (self.index, attempt.client);
         let mut pool = OpenPool::new(scene, place, now + rest, self.kept.clone());
-        pool.announce(scene, &self.next_beat(), self.instant(scene));
+        pool.announce(scene, &self.next_beat(), now);
         self.pool = Some(pool);
         self.watch.forget(POOL);
     }

@@ -1,7 +1,7 @@
 //! One controller's open pool: the real engine, its heartbeat and lease, and the commands in it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use block::{
     BLOCK, BlockError, Buffer, ByteRange, DeviceError, DeviceOperation, Request, Response, Rope,
@@ -160,12 +160,7 @@ impl OpenPool {
     }
 
     /// The look of every tick: time passes, a heartbeat is due, the lease may be over.
-    pub(super) fn look(
-        &mut self,
-        scene: &mut Scene,
-        beat: &OwnerBeat,
-        (now, at): (Duration, Instant),
-    ) {
+    pub(super) fn look(&mut self, scene: &mut Scene, beat: &OwnerBeat, now: Duration) {
         if let Stage::Resting { until } = self.stage {
             if now < until {
                 return;
@@ -173,20 +168,20 @@ impl OpenPool {
             self.stage = Stage::Recovering;
         }
         self.store.tick(now);
-        self.beat(scene, beat, at);
-        let is_in_doubt = is_in_doubt(self.pulses.iter().copied(), beat.lease, at);
+        self.beat(scene, beat, now);
+        let is_in_doubt = is_in_doubt(self.pulses.iter().copied(), beat.lease, now);
         self.is_in_doubt = is_in_doubt && !scene.has(Mistake::ServesWithoutLease);
     }
 
-    fn beat(&mut self, scene: &mut Scene, beat: &OwnerBeat, at: Instant) {
+    fn beat(&mut self, scene: &mut Scene, beat: &OwnerBeat, now: Duration) {
         let members = self.store.mirrors().flat_map(|mirror| mirror.members);
         let known: Vec<usize> = members.filter_map(|member| member.slot).map(usize::from).collect();
         if self.is_fenced || self.store.health() == Health::Closed {
             return;
         }
         for device in known {
-            if self.pulses[device].is_due(at) {
-                self.pulses[device].begin(at);
+            if self.pulses[device].is_due(now) {
+                self.pulses[device].begin(now);
                 self.write_beat(scene, beat, device);
             }
         }
@@ -198,15 +193,15 @@ impl OpenPool {
         let data = Rope::from(block.freeze());
         let operation = DeviceOperation::Write { offset: OWNER_BEAT_OFFSET, data };
         let io = OnWire::Io { client: self.client, io: BEAT_IO, operation };
-        scene.to_device(self.controller, device, io);
+        scene.send_to_device(self.controller, device, io);
     }
 
     /// Writes the first heartbeat before anything else, where one of the pool is already.
-    pub(super) fn announce(&mut self, scene: &mut Scene, beat: &OwnerBeat, at: Instant) {
+    pub(super) fn announce(&mut self, scene: &mut Scene, beat: &OwnerBeat, now: Duration) {
         for device in 0..scene.devices.len() {
             let found = OwnerBeat::parse(&scene.devices[device].beat_block());
             if found.is_some_and(|found| found.pool_uuid == POOL_UUID) {
-                self.pulses[device].begin(at);
+                self.pulses[device].begin(now);
                 self.write_beat(scene, beat, device);
             }
         }
@@ -226,7 +221,7 @@ impl OpenPool {
             let Some(io) = self.store.next_io() else { break };
             let device = usize::from(io.device);
             let what = OnWire::Io { client: self.client, io: io.id.0, operation: io.operation };
-            scene.to_device(self.controller, device, what);
+            scene.send_to_device(self.controller, device, what);
         }
         let is_over = self.is_fenced && !self.store.has_io();
         Ok(if is_over { Condition::Lost } else { Condition::Here })

@@ -1,4 +1,4 @@
-//! What controllers and hosts share: the clock, the devices, wires and links, and what is on its way.
+//! Clock, devices, wires and links that controllers and hosts share, and messages on their way.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -238,7 +238,7 @@ impl Scene {
     }
 
     /// A controller asks something of a device; while the wire is cut that waits.
-    pub(super) fn to_device(&mut self, from: usize, device: usize, what: OnWire) {
+    pub(super) fn send_to_device(&mut self, from: usize, device: usize, what: OnWire) {
         if self.cut_wires.contains(&(from, device)) {
             return self.held.push((from, device, what));
         }
@@ -274,7 +274,7 @@ impl Scene {
             format!("  io {client}.{io} ends {}", if is_well { "well" } else { "BADLY" })
         });
         if let Some(&controller) = self.clients.get(&reply.client) {
-            self.to_device(controller, device, OnWire::Reply(reply));
+            self.send_to_device(controller, device, OnWire::Reply(reply));
         }
     }
 
@@ -283,7 +283,7 @@ impl Scene {
         match what {
             OnWire::Open { client, how } => {
                 let told = self.open_device(device, client, &how);
-                self.to_device(from, device, OnWire::Told { client, told });
+                self.send_to_device(from, device, OnWire::Told { client, told });
             }
             OnWire::Release { client } => self.devices[device].release(client),
             OnWire::Io { .. } | OnWire::Reply(_) | OnWire::Told { .. } => {}
@@ -326,7 +326,7 @@ impl Scene {
             held.into_iter().partition(|(from, to, _)| (*from, *to) == (controller, device));
         self.held = others;
         for (from, to, what) in freed {
-            self.to_device(from, to, what);
+            self.send_to_device(from, to, what);
         }
     }
 

@@ -1,4 +1,4 @@
-//! What goes wrong: processes that stand still, are killed or end; wires, links and paths that are cut; and the
+//! Failures: processes that stand still, are killed or end; wires, links and paths that are cut; and the
 //! administrator who helps after a double fault.
 
 use super::controller::{Controller, Process};
