@@ -192,10 +192,10 @@ fn controllers_that_take_a_pool_from_each_other_break_no_promise() {
 }
 
 #[test]
-fn mistakes_of_controllers_that_are_not_subtle_are_found_at_once() {
+fn mistakes_of_controllers_that_are_not_subtle_are_found_soon() {
     let is_found = |mistake| {
         let run = |seed| controllers::Run { seed, operations: 10_000, mistake: Some(mistake) };
-        (1..20).any(|seed| run(seed).play(0).violation.is_some())
+        (1..100).any(|seed| run(seed).play(0).violation.is_some())
     };
     let plain =
         [Mistake::ServesWithoutLease, Mistake::CommandsBeforeLook, Mistake::ReservationForgotten];
