@@ -169,6 +169,15 @@ fn copies_that_lack_a_whole_unit_of_the_journal_cost_nothing() {
     }
 }
 
+/// Memory for the space maps of one group, four devices, and a thick volume whose leaves of the map have blocks
+/// in several groups: a count that needed all these maps at once never ended (62000700).
+#[test]
+fn a_count_of_shared_blocks_ends_with_memory_for_one_space_map() {
+    let run = Run { mirrors: MirrorShare::All, departures: 30, ..Run::new(62_000_700, 10_000) };
+    let made = World::run(&run);
+    assert!(made.violation.is_none(), "{:?}", made.violation);
+}
+
 #[test]
 fn every_planted_bug_that_is_not_subtle_is_found_at_once() {
     let missed: Vec<_> = PlantedBug::ALL

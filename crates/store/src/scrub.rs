@@ -15,7 +15,7 @@ use std::time::Duration;
 use block::{BLOCK, ByteRange, DeviceResult, VolumeId};
 use smallvec::SmallVec;
 
-use counting::Counts;
+use counting::{Counts, LeafCount};
 pub(crate) use heads::{Heads, labels};
 
 use crate::address::{Address, BlockRange, DeviceNumber, Run, VolumeBlock};
@@ -113,6 +113,8 @@ struct Scrub {
     bad: BTreeSet<Address>,
     /// Blocks of the current volume that are shared, as far as it was counted.
     shared: u64,
+    /// The leaf that is being counted.
+    leaf_count: LeafCount,
     status: ScrubStatus,
 }
 
@@ -129,6 +131,7 @@ impl Scrub {
             seen: BTreeMap::new(),
             bad: BTreeSet::new(),
             shared: 0,
+            leaf_count: LeafCount::default(),
             status: ScrubStatus { running: true, total_bytes, ..ScrubStatus::default() },
         }
     }
@@ -175,28 +178,6 @@ impl Scrub {
         if self.purpose == Purpose::Count {
             pool.volumes.counted(id, shared);
         }
-    }
-
-    /// Counts the blocks of a leaf that are shared; returns a group whose maps are needed first.
-    fn count_shared(
-        &mut self,
-        pool: &Pool,
-        leaf: &FoundLeaf,
-        entries: &[Entry],
-    ) -> Option<AllocationGroupId> {
-        let mapped = entries.iter().filter(|entry| entry.kind() == Kind::Data);
-        let shared = |&(_, entry): &(u8, Entry)| pool.map.is_shared(&pool.space, entry);
-        if leaf.path.iter().any(shared) {
-            self.shared += mapped.count() as u64;
-            return None;
-        }
-        let groups = mapped.clone().map(|entry| pool.space.group_of(entry.address()));
-        let missing = groups.into_iter().find(|&group| !pool.space.is_loaded(group));
-        if missing.is_none() {
-            let shared = mapped.filter(|entry| pool.space.references(entry.address()) > 1);
-            self.shared += shared.count() as u64;
-        }
-        missing
     }
 }
 

@@ -7,8 +7,14 @@
 
 use std::time::Duration;
 
+use block::VolumeId;
+
 use super::{Purpose, Scrub, Scrubber};
+use crate::address::VolumeBlock;
+use crate::entry::{Entry, FANOUT, Kind};
+use crate::map::FoundLeaf;
 use crate::pool::Pool;
+use crate::space::AllocationGroupId;
 
 /// No count begins before so many times as long as the last one took have passed.
 const REST: u32 = 8;
@@ -19,6 +25,72 @@ pub(super) struct Counts {
     begun: Duration,
     rest_until: Duration,
     has_ended: bool,
+}
+
+/// The shared blocks of one leaf, counted group by group: the space maps of all groups that its
+/// blocks lie in need not be in memory at once.
+///
+/// A block is looked at once, while the maps of its group are there, although the leaf may change
+/// before its other blocks are. What becomes shared after a count began is added to the volume's
+/// number anyway; what is shared no longer was counted too much, which the next count sets right.
+#[derive(Default)]
+pub(super) struct LeafCount {
+    /// The leaf: of which volume, and its first block.
+    leaf: Option<(VolumeId, VolumeBlock)>,
+    /// Blocks that were looked at, a bit each.
+    seen: [u64; FANOUT as usize / 64],
+    /// Those of them that are shared.
+    shared: u64,
+}
+
+impl LeafCount {
+    /// Looks at what was not looked at and has its maps in memory. Returns a group whose maps the
+    /// rest needs.
+    fn advance(&mut self, pool: &Pool, entries: &[Entry]) -> Option<AllocationGroupId> {
+        let mut missing = None;
+        for (index, entry) in entries.iter().enumerate() {
+            let (word, bit) = (&mut self.seen[index / 64], 1 << (index % 64));
+            if entry.kind() != Kind::Data || *word & bit != 0 {
+                continue;
+            }
+            let group = pool.space.group_of(entry.address());
+            if pool.space.is_loaded(group) {
+                *word |= bit;
+                self.shared += u64::from(pool.space.references(entry.address()) > 1);
+            } else {
+                missing = missing.or(Some(group));
+            }
+        }
+        missing
+    }
+}
+
+impl Scrub {
+    /// Counts the blocks of a leaf that are shared; returns a group whose maps are needed first.
+    pub(super) fn count_shared(
+        &mut self,
+        pool: &Pool,
+        leaf: &FoundLeaf,
+        entries: &[Entry],
+    ) -> Option<AllocationGroupId> {
+        let this = self.volume().map(|volume| (volume, leaf.first));
+        if self.leaf_count.leaf != this {
+            self.leaf_count = LeafCount { leaf: this, ..LeafCount::default() };
+        }
+        let is_shared = |&(_, entry): &(u8, Entry)| pool.map.is_shared(&pool.space, entry);
+        let shared = if leaf.path.iter().any(is_shared) {
+            entries.iter().filter(|entry| entry.kind() == Kind::Data).count() as u64
+        } else {
+            let missing = self.leaf_count.advance(pool, entries);
+            if missing.is_some() {
+                return missing;
+            }
+            self.leaf_count.shared
+        };
+        self.leaf_count = LeafCount::default();
+        self.shared += shared;
+        None
+    }
 }
 
 impl Scrubber {
