@@ -1,9 +1,9 @@
 // Written by 'cargo xtask web'.
 static FILES: [File; 5] = [
     File {
-        path: "/assets/gantry-cc26df8ed464ba0c.js",
+        path: "/assets/gantry-1e2cb7ffaee9ef39.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"cc26df8ed464ba0c\"",
+        etag: "W/\"1e2cb7ffaee9ef39\"",
         identity: include_bytes!("assets/gantry.js"),
         gzip: OnceLock::new(),
     },
@@ -31,7 +31,7 @@ static FILES: [File; 5] = [
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"9be3f43329cdb902\"",
+        etag: "W/\"2be18b784fc885fc\"",
         identity: include_bytes!("index.html"),
         gzip: OnceLock::new(),
     },

@@ -6,6 +6,7 @@ import { TARGET, useConnection } from './data/live';
 import { begin, logout, useSession } from './data/session';
 import { useResource } from './data/store';
 import type { Me, Target } from './generated/api';
+import { ControllersPage } from './pages/controllers';
 import { EventsPage } from './pages/events';
 import { HostPage } from './pages/host';
 import { HostsPage } from './pages/hosts';
@@ -48,6 +49,7 @@ const PAGES: [string, (values: Values) => ComponentChild][] = [
   ['/reclaim', () => <ReclaimPage />],
   ['/events', () => <EventsPage />],
   ['/tasks', () => <TasksPage />],
+  ['/controllers', () => <ControllersPage />],
   ['/settings', () => <SettingsPage tab="users" />],
   ['/settings/:tab', ({ tab }) => <SettingsPage tab={tab!} />],
 ];
@@ -77,7 +79,13 @@ const PLACES: [string, [string, string, IconName][]][] = [
       ['/tasks', 'Tasks', 'task'],
     ],
   ],
-  ['System', [['/settings', 'Settings', 'settings']]],
+  [
+    'System',
+    [
+      ['/controllers', 'Controllers', 'link'],
+      ['/settings', 'Settings', 'settings'],
+    ],
+  ],
 ];
 
 export function App() {

@@ -1,7 +1,7 @@
 // A real daemon in a folder of its own, and hosts that use it.
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -10,39 +10,71 @@ import { promisify } from 'node:util';
 const binaries = resolve(process.env.GANTRY_BIN_DIR ?? 'target/release');
 const run = promisify(execFile);
 
-async function freePort() {
+async function freeAddress() {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const { port } = server.address();
   server.close();
   await once(server, 'close');
-  return port;
+  return `127.0.0.1:${port}`;
 }
 
 export class Daemon {
   static async start() {
-    const array = new Daemon();
-    array.folder = mkdtempSync(join(tmpdir(), 'gantry-web-'));
-    array.portal = `127.0.0.1:${await freePort()}`;
-    array.http = `127.0.0.1:${await freePort()}`;
-    array.url = `http://${array.http}`;
+    return new Daemon(await freeAddress()).started();
+  }
+
+  /** Two controllers of one array that are not paired; the first one has the pool 'p', of a file. */
+  static async two() {
+    const [first, second] = [new Daemon(await freeAddress()), new Daemon(await freeAddress())];
+    const words = async (number, other) => [
+      ...['--controller', `${number}`, '--peer-portal', `${3 - number}=${other.portal}`],
+      ...['--link', await freeAddress()],
+    ];
+    await first.started(...(await words(1, second)));
+    await first.gantry(
+      'pool',
+      'create',
+      'p',
+      '--device',
+      `file:${first.folder}/p.img`,
+      '--size',
+      '1G',
+    );
+    mkdirSync(join(second.folder, 'data'));
+    for (const name of readdirSync(join(first.folder, 'data')))
+      if (name.endsWith('.json'))
+        copyFileSync(join(first.folder, 'data', name), join(second.folder, 'data', name));
+    await second.started(...(await words(2, first)));
+    return { first, second };
+  }
+
+  constructor(portal) {
+    this.folder = mkdtempSync(join(tmpdir(), 'gantry-web-'));
+    this.portal = portal;
+  }
+
+  async started(...words) {
+    this.http = await freeAddress();
+    this.url = `http://${this.http}`;
     const options = [
       '--data',
-      join(array.folder, 'data'),
+      join(this.folder, 'data'),
       '--iscsi',
-      array.portal,
+      this.portal,
       '--http',
-      array.http,
+      this.http,
+      ...words,
     ];
-    array.log = '';
-    array.process = spawn(join(binaries, 'gantryd'), options, {
+    this.log = '';
+    this.process = spawn(join(binaries, 'gantryd'), options, {
       stdio: ['ignore', 'pipe', 'pipe'],
     });
-    array.process.stdout.on('data', (text) => (array.log += text));
-    array.process.stderr.on('data', (text) => (array.log += text));
-    await array.until(() => /ready/.test(array.log), 'the daemon is ready');
-    array.password = /with the password (\S+)/.exec(array.log)?.[1];
-    return array;
+    this.process.stdout.on('data', (text) => (this.log += text));
+    this.process.stderr.on('data', (text) => (this.log += text));
+    await this.until(() => /ready/.test(this.log), 'the daemon is ready');
+    this.password = /with the password (\S+)/.exec(this.log)?.[1];
+    return this;
   }
 
   /** Waits for something, generously. */

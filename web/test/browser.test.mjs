@@ -30,7 +30,7 @@ function isExpected(answer) {
   );
 }
 
-function watch(opened) {
+function watch(opened, daemon = array) {
   opened.on('pageerror', (error) => complaints.push(`${error}`));
   opened.on('console', (message) => {
     const bad = ['error', 'warning'].includes(message.type());
@@ -44,7 +44,7 @@ function watch(opened) {
   });
   opened.on('request', (request) => {
     const url = new URL(request.url());
-    if (url.origin !== array.url && !['blob:', 'data:'].includes(url.protocol))
+    if (url.origin !== daemon.url && !['blob:', 'data:'].includes(url.protocol))
       complaints.push(`asked ${request.url()}`);
   });
 }
@@ -546,6 +546,71 @@ test('a session is closed after a question, and not that of another initiator', 
   await load;
 });
 
+test('controllers are paired, a pool goes from one to the other and back, and one is forgotten', async () => {
+  const { first, second } = await Daemon.two();
+  const context = await browser.newContext({ locale: 'en-GB' });
+  try {
+    const page = await context.newPage();
+    watch(page, first);
+    const button = (name) => page.getByRole('button', { name, exact: true });
+    const field = (name) => page.getByLabel(name, { exact: true });
+    const confirm = (name) => page.getByRole('dialog').getByRole('button', { name }).click();
+    const controller = (number) =>
+      page.getByRole('table', { name: 'Controllers' }).getByRole('row').nth(number);
+    const pool = page.getByRole('row').filter({ hasText: 'active-optimized' });
+    const isServedBy = (number) =>
+      pool.getByRole('cell').nth(number).getByText('active-optimized').waitFor();
+    await page.goto(`${first.url}/controllers`);
+    await field('User').fill('admin');
+    await field('Password').fill(first.password);
+    await button('Log in').click();
+    await field('Password now').fill(first.password);
+    await field('New password').fill(PASSWORD);
+    await field('New password again').fill(PASSWORD);
+    await button('Change password').click();
+    await controller(2).getByText('Not paired').waitFor();
+
+    await button('Pair').click();
+    await confirm('Show a code');
+    const code = await page.getByRole('dialog').locator('pre').innerText();
+    await second.gantry('controller', 'join', code.trim());
+    await confirm('Done');
+    await controller(2).getByText('Heard').waitFor();
+
+    await isServedBy(0);
+    await pool.getByText('standby').waitFor();
+    await button('Give pool p to another controller').click();
+    await confirm('Give away');
+    await isServedBy(1);
+    assert.equal(await button('Give pool p to another controller').count(), 0);
+    await second.gantry('controller', 'switch', 'p');
+    await isServedBy(0);
+
+    await button('Fail-back of pool p').click();
+    await field('Controller that should have the pool (empty: any)').fill('1');
+    await field('Give it back after seconds (empty: by hand)').fill('60');
+    await confirm('Set');
+    await pool.getByText('to 1 after 60 s').waitFor();
+
+    await button('Begin maintenance').click();
+    await confirm('Begin maintenance');
+    await controller(1).getByText('Maintenance').waitFor();
+    await isServedBy(1);
+    await button('End maintenance').click();
+    await confirm('End maintenance');
+    await controller(1).getByText('Answers').waitFor();
+    await isAccessible(page);
+
+    await button('Forget controller 2').click();
+    await confirm('Forget');
+    await controller(2).getByText('Not paired').waitFor();
+  } finally {
+    await context.close();
+    await second.stop();
+    await first.stop();
+  }
+});
+
 test('everything can be done with the keyboard', async () => {
   await visit('/', 'Overview');
   await page.evaluate(() => document.activeElement?.blur());
@@ -601,6 +666,7 @@ const PLACES = [
   ['/reclaim', 'Reclaim'],
   ['/events', 'Events'],
   ['/tasks', 'Tasks'],
+  ['/controllers', 'Controllers'],
   ['/settings/users', 'Settings'],
   ['/settings/tokens', 'Settings'],
   ['/settings/portals', 'Settings'],
@@ -612,6 +678,18 @@ const PLACES = [
   ['/nowhere', 'There is no such page'],
 ];
 
+/** What screen readers and keyboards need is there. */
+async function isAccessible(opened) {
+  await opened.evaluate(axe);
+  const { violations } = await opened.evaluate(() =>
+    globalThis.axe.run(document, { resultTypes: ['violations'] }),
+  );
+  const told = violations.map(
+    (one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' ')}`,
+  );
+  assert.deepEqual(told, [], opened.url());
+}
+
 for (const [scheme, width] of [
   ['light', 1440],
   ['dark', 1440],
@@ -622,7 +700,6 @@ for (const [scheme, width] of [
     await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
     await page.setViewportSize({ width, height: 900 });
     await page.goto(array.url);
-    await page.evaluate(axe);
     for (const [path, title] of PLACES) {
       await page.evaluate((to) => {
         history.pushState(null, '', to);
@@ -630,13 +707,7 @@ for (const [scheme, width] of [
       }, path);
       await heading(title).waitFor();
       await page.locator('.waiting').first().waitFor({ state: 'detached' });
-      const { violations } = await page.evaluate(() =>
-        globalThis.axe.run(document, { resultTypes: ['violations'] }),
-      );
-      const told = violations.map(
-        (one) => `${one.id}: ${one.nodes.map((node) => node.html).join(' ')}`,
-      );
-      assert.deepEqual(told, [], path);
+      await isAccessible(page);
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
       assert.ok(wide <= 0, `${path} is ${wide} pixels too wide`);
     }
@@ -656,14 +727,7 @@ test('an array that is silent is not called live, and nothing about it is in ord
     await page.getByRole('alert').getByText('The array does not answer.').waitFor();
     await page.getByText('Unknown: the array does not answer').waitFor();
     assert.equal(await page.getByText('Everything is in order').count(), 0);
-    await page.evaluate(axe);
-    const { violations } = await page.evaluate(() =>
-      globalThis.axe.run(document, { resultTypes: ['violations'] }),
-    );
-    assert.deepEqual(
-      violations.map((one) => one.id),
-      [],
-    );
+    await isAccessible(page);
   } finally {
     array.process.kill('SIGCONT');
   }
