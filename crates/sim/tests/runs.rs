@@ -169,6 +169,15 @@ fn copies_that_lack_a_whole_unit_of_the_journal_cost_nothing() {
     }
 }
 
+/// A copy of an empty mirror came back after the mirror was removed and before that was durable: it counted as
+/// current without the space maps to which the durable checkpoint still referred (70002641).
+#[test]
+fn a_copy_of_a_mirror_that_is_being_removed_is_not_called_current_too_early() {
+    let run = Run { mirrors: MirrorShare::All, departures: 30, ..Run::new(70_002_641, 10_000) };
+    let made = World::run(&run);
+    assert!(made.violation.is_none(), "{:?}", made.violation);
+}
+
 /// Memory for the space maps of one group, four devices, and a thick volume whose leaves of the map have blocks
 /// in several groups: a count that needed all these maps at once never ended (62000700).
 #[test]

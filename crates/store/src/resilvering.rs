@@ -13,6 +13,7 @@ use crate::layout::{
 };
 use crate::limits::RESILVER_ANSWERS_MAX;
 use crate::mirror::{Extent, Piece};
+use crate::pool::Pool;
 use crate::serving::Serving;
 
 impl Serving {
@@ -26,7 +27,11 @@ impl Serving {
                 return;
             }
             self.engine.estimate_resilvers();
-            let Some((device, extent)) = self.engine.pool.io.resilver_wants() else { return };
+            // The durable checkpoint still refers to space maps of a device that was just removed. Its
+            // resilver waits, until the device is gone with the next checkpoint.
+            let Pool { io, space, .. } = &mut self.engine.pool;
+            let wanted = io.resilver_wants(|device| space.is_there(device));
+            let Some((device, extent)) = wanted else { return };
             let run = on(extent, device);
             for group in self.engine.pool.space.groups_touched(run) {
                 if !self.engine.pool.space.knows_use(group) {

@@ -155,15 +155,17 @@ impl IoQueue {
         self.with_mirrors(crate::mirror::Mirrors::advance_rebuilds);
     }
 
-    /// Blocks of which a resilver must know which are in use.
-    pub(crate) fn resilver_wants(&mut self) -> Option<(DeviceNumber, Extent)> {
-        let mut wanted = self
-            .mirrors
-            .resilvers()
-            .filter_map(|(mirror, resilver)| Some((mirror, resilver.wanted()?)));
-        let (mirror, extent) = wanted.next()?;
-        drop(wanted);
-        Some((self.mirrors.get(mirror).device(), extent))
+    /// Blocks of which a resilver of one of these devices must know which are in use.
+    pub(crate) fn resilver_wants(
+        &mut self,
+        is_asked: impl Fn(DeviceNumber) -> bool,
+    ) -> Option<(DeviceNumber, Extent)> {
+        let resilvers = self.mirrors.resilvers();
+        let wanted: Vec<_> =
+            resilvers.filter_map(|(mirror, resilver)| Some((mirror, resilver.wanted()?))).collect();
+        let mut wanted =
+            wanted.into_iter().map(|(mirror, extent)| (self.mirrors.get(mirror).device(), extent));
+        wanted.find(|(device, _)| is_asked(*device))
     }
 
     /// Tells the resilver of a device which of the blocks that it wanted to know are in use.
