@@ -6,6 +6,7 @@
 //! sleeps. If commands of that host, or of many hosts, are under way, it sleeps at once: devices,
 //! and the threads that flush them, need the processors.
 
+use std::fs;
 use std::io;
 use std::num::NonZero;
 use std::thread;
@@ -18,7 +19,7 @@ use crate::limits::POLL_TIME_MAX;
 
 /// Whether to poll at the next wait, by how the last one went.
 pub(super) struct Waiting {
-    /// Whether there is a processor to spare.
+    /// Whether there is a processor for it.
     may_poll: bool,
     was_short: bool,
 }
@@ -26,7 +27,7 @@ pub(super) struct Waiting {
 impl Waiting {
     pub(super) fn new() -> Self {
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
-        Self { may_poll: processors > 1, was_short: false }
+        Self { may_poll: processors > 1 || is_pinned(), was_short: false }
     }
 
     /// Waits until something happens, so long at most.
@@ -54,6 +55,13 @@ impl Waiting {
         self.was_short = self.may_poll && began.elapsed() < 2 * POLL_TIME_MAX;
         Ok(())
     }
+}
+
+/// Whether the daemon was given one processor of several: then that one is its own.
+fn is_pinned() -> bool {
+    let online = fs::read_to_string("/sys/devices/system/cpu/online");
+    let own = rustix::thread::sched_getaffinity(None);
+    online.is_ok_and(|online| online.trim() != "0") && own.is_ok_and(|own| own.count() == 1)
 }
 
 /// Takes what happened, or happens within a time.
