@@ -9,6 +9,14 @@ use sim::{MirrorShare, Run, World};
 
 const OPERATIONS: u64 = 1500;
 
+/// Plays runs as long searches do, where devices leave in 30 of 100.
+fn break_no_promise(mirrors: MirrorShare, seeds: impl IntoIterator<Item = u64>) {
+    for seed in seeds {
+        let made = World::run(&Run { mirrors, departures: 30, ..Run::new(seed, 10_000) });
+        assert!(made.violation.is_none(), "seed {seed}: {:?}", made.violation);
+    }
+}
+
 #[test]
 fn a_few_seconds_of_power_failures_break_no_promise() {
     let search = Search { seed: 1_000_000, seeds: u64::MAX, time: Duration::from_secs(6), jobs: 1 };
@@ -95,30 +103,19 @@ fn a_run_with_a_scrub_beside_checkpoints_that_failed_once_breaks_no_promise() {
 /// lied; and space maps that a fault had spoilt before were not to be known as damaged any more.
 #[test]
 fn runs_with_mirrors_and_faults_of_all_copies_break_no_promise() {
-    for seed in [50_000_787, 50_000_832, 53_000_400] {
-        let made = World::run(&Run {
-            mirrors: MirrorShare::All,
-            departures: 30,
-            ..Run::new(seed, 10_000)
-        });
-        assert!(made.violation.is_none(), "seed {seed}: {:?}", made.violation);
-    }
+    break_no_promise(MirrorShare::All, [50_000_787, 50_000_832, 53_000_400]);
 }
 
 /// The simulated world's mistake: a mirror that was to join with the number of one that had left.
 #[test]
 fn a_run_where_a_mirror_was_about_to_join_in_a_gap_breaks_no_promise() {
-    let run = Run { mirrors: MirrorShare::All, departures: 30, ..Run::new(52_000_423, 10_000) };
-    let made = World::run(&run);
-    assert!(made.violation.is_none(), "{:?}", made.violation);
+    break_no_promise(MirrorShare::All, [52_000_423]);
 }
 
 /// A leaf of the map that lay on the device that was to leave, with all of its data on others.
 #[test]
 fn a_run_where_a_leaf_alone_is_to_leave_that_failed_once_breaks_no_promise() {
-    let run = Run { mirrors: MirrorShare::All, departures: 30, ..Run::new(51_001_649, 10_000) };
-    let made = World::run(&run);
-    assert!(made.violation.is_none(), "{:?}", made.violation);
+    break_no_promise(MirrorShare::All, [51_001_649]);
 }
 
 /// A device that left the pool while it was to be extended; one that waited for space for pages and did not
@@ -126,11 +123,7 @@ fn a_run_where_a_leaf_alone_is_to_leave_that_failed_once_breaks_no_promise() {
 /// no space between the beginning of a departure and its record.
 #[test]
 fn runs_where_devices_may_leave_that_failed_once_break_no_promise() {
-    for seed in [40_000_196, 40_000_321, 41_000_231, 41_000_421] {
-        let run = Run { departures: 30, mirrors: MirrorShare::Some, ..Run::new(seed, 10_000) };
-        let made = World::run(&run);
-        assert!(made.violation.is_none(), "seed {seed}: {:?}", made.violation);
-    }
+    break_no_promise(MirrorShare::Some, [40_000_196, 40_000_321, 41_000_231, 41_000_421]);
 }
 
 #[test]
@@ -162,29 +155,21 @@ const SUBTLE: [PlantedBug; 12] = [
 /// (60000343): the simulated world's.
 #[test]
 fn copies_that_lack_a_whole_unit_of_the_journal_cost_nothing() {
-    for seed in [60_000_343, 61_001_019] {
-        let run = Run { mirrors: MirrorShare::All, departures: 30, ..Run::new(seed, 10_000) };
-        let made = World::run(&run);
-        assert!(made.violation.is_none(), "seed {seed}: {:?}", made.violation);
-    }
+    break_no_promise(MirrorShare::All, [60_000_343, 61_001_019]);
 }
 
 /// A copy of an empty mirror came back after the mirror was removed and before that was durable: it counted as
 /// current without the space maps to which the durable checkpoint still referred (70002641).
 #[test]
 fn a_copy_of_a_mirror_that_is_being_removed_is_not_called_current_too_early() {
-    let run = Run { mirrors: MirrorShare::All, departures: 30, ..Run::new(70_002_641, 10_000) };
-    let made = World::run(&run);
-    assert!(made.violation.is_none(), "{:?}", made.violation);
+    break_no_promise(MirrorShare::All, [70_002_641]);
 }
 
 /// Memory for the space maps of one group, four devices, and a thick volume whose leaves of the map have blocks
 /// in several groups: a count that needed all these maps at once never ended (62000700).
 #[test]
 fn a_count_of_shared_blocks_ends_with_memory_for_one_space_map() {
-    let run = Run { mirrors: MirrorShare::All, departures: 30, ..Run::new(62_000_700, 10_000) };
-    let made = World::run(&run);
-    assert!(made.violation.is_none(), "{:?}", made.violation);
+    break_no_promise(MirrorShare::All, [62_000_700]);
 }
 
 #[test]
