@@ -10,6 +10,9 @@ use crate::profile::{Profile, device_bytes};
 use crate::random::Random;
 use crate::world::device_uuid;
 
+/// Numbers of devices that join begin here: those of the pool as it was made are smaller.
+const NEW_DEVICES: u64 = 1000;
+
 const SECTORS_PER_BLOCK: u64 = BLOCK / SECTOR;
 const SECTORS_PER_MEBIBYTE: u64 = (1 << 20) / SECTOR;
 
@@ -387,7 +390,8 @@ impl Workload {
                 if devices.iter().filter(|&&size| size > 0).count() < profile.devices_max
                     && !changing =>
             {
-                let uuid = device_uuid(self.next_number);
+                // Names that none of the first devices has (72009172).
+                let uuid = device_uuid(NEW_DEVICES + self.next_number);
                 let size_bytes = device_bytes(&mut self.random);
                 // The world says in which slot.
                 Change::AddDevice(DeviceSpec::plain(MemberSpec { uuid, slot: 0, size_bytes }))

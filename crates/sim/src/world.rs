@@ -626,7 +626,16 @@ impl World {
         let Some(audit) = self.audit.as_ref().filter(|_| is_counted) else { return Ok(()) };
         // A scrub repairs a page in its place, and a copy gets what others have. Where nothing is
         // damaged, that changes nothing.
-        let reference = &self.disks[self.slots.reference(device)];
+        // Where blocks of all copies may be unreadable, the copy that is audited may lack what another one
+        // has: a resilver could not read it (72001130).
+        let has_faults = has_mirrors && self.profile.faults.is_some();
+        let copies: Vec<&SimDisk> = (0..self.disks.len())
+            .filter(|&other| has_faults && self.is_current_slot(device, other))
+            .chain([self.slots.reference(device)])
+            .map(|slot| &self.disks[slot])
+            .collect();
+        let is_stable =
+            |block: u64, new: &[u8]| copies.iter().any(|disk| disk.stable_block(block) == new);
         let changes = |block: u64| {
             let at = (block * BLOCK - offset) as usize;
             let new = data.slice(at, BLOCK as usize).to_vec();
@@ -636,7 +645,7 @@ impl World {
             } else {
                 [block; 2]
             };
-            !alike.into_iter().any(|block| new == reference.stable_block(block))
+            !alike.into_iter().any(|block| is_stable(block, &new))
         };
         let is_changed = |block: &u64| audit.is_protected(device, *block) && changes(*block);
         match blocks.into_iter().find(is_changed) {

@@ -96,6 +96,8 @@ pub(crate) enum Waiter {
     Repair,
     /// A read of opening the pool.
     Opening { wanted: Wanted },
+    /// Data of a unit of the journal that only some copies may have, while the pool is opened.
+    Tail { piece: usize },
     /// A write of making the pool, or space for what lies before the groups.
     Format,
 }

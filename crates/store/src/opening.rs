@@ -77,6 +77,8 @@ struct OpeningState {
     superblock: Option<Superblock>,
     /// Data of units that may have been cut short, with its checksums.
     tail: Vec<(Run, Vec<u32>)>,
+    /// How many of them, from the first one on, are of units that happened.
+    tail_happened: usize,
     step: Step,
     /// Reads that were not begun, and the number of those that were.
     wanted: VecDeque<Wanted>,
@@ -243,6 +245,7 @@ impl Opening {
                 }
             },
             Waiter::Opening { wanted } => return self.recovery_read(wanted, result),
+            Waiter::Tail { piece } => return self.tail_mended(piece, result),
             Waiter::Format => return self.first_write_done(result.map(drop)),
             // What belongs to a pool that serves.
             Waiter::Operation { .. }
@@ -513,6 +516,7 @@ impl OpeningState {
             context,
             superblock: None,
             tail: Vec::new(),
+            tail_happened: 0,
             step,
             wanted: VecDeque::new(),
             outstanding: 0,

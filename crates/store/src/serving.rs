@@ -200,7 +200,7 @@ impl Serving {
             Waiter::Evacuation { read } => self.leaving_read(read, result),
             Waiter::Farewell { operation } => self.farewell_ended(operation),
             // Nothing of opening the pool is left.
-            Waiter::Opening { .. } | Waiter::Format => {}
+            Waiter::Opening { .. } | Waiter::Tail { .. } | Waiter::Format => {}
         }
     }
 

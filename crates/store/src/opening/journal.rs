@@ -278,6 +278,8 @@ impl Opening {
     fn load_named_groups(&mut self) -> Result<(), OpenError> {
         let Self { engine, state, .. } = self;
         let Step::Journal(scan) = &mut state.step else { return Ok(()) };
+        let happened = scan.checks.iter().take_while(|(unit, _)| *unit < scan.broken);
+        state.tail_happened = happened.count();
         scan.units.truncate(scan.broken);
         scan.stage = Stage::Loading;
         let units = std::mem::take(&mut scan.units);

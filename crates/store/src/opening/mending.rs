@@ -5,12 +5,19 @@
 //! and so may the newest superblock. They are written to all members and flushed before anything else:
 //! the checkpoint that ends recovery writes where an older superblock still refers to.
 
-use super::{Opening, Step, Stepped};
+use block::{BLOCK, Buffer, DeviceError, DeviceResult};
+
+use super::{Opened, Opening, Step, Stepped};
 use crate::address::DeviceNumber;
+use crate::checksum::crc32c;
 use crate::engine::Engine;
+use crate::error::OpenError;
 use crate::io::Waiter;
 use crate::layout::{SUPERBLOCK_COPIES, SUPERBLOCKS};
 use crate::mirror::Expected;
+
+/// errno: input/output error.
+const EIO: i32 = 5;
 
 /// How far the copies are alike.
 #[derive(Clone, Copy, Default)]
@@ -68,13 +75,29 @@ impl Opening {
         }
     }
 
+    /// Data of units that happened are on every copy, or on none: the one that alone had them was lost since the journal
+    /// was read. Nobody was told of that write, and what was there before is still there: the next opening
+    /// finds the journal's end before it.
+    pub(super) fn tail_mended(&mut self, piece: usize, result: DeviceResult) -> Opened {
+        self.state.outstanding -= 1;
+        let (_, crcs) = &self.state.tail[piece];
+        let blocks = |bytes: &Buffer| bytes.chunks(BLOCK as usize).map(crc32c).collect::<Vec<_>>();
+        match result {
+            _ if piece >= self.state.tail_happened => Opened::NotYet,
+            Ok(Some(bytes)) if blocks(&bytes) == *crcs => Opened::NotYet,
+            Ok(_) => Opened::Failed(OpenError::Device(DeviceError::Os(EIO))),
+            Err(error) => Opened::Failed(OpenError::Device(error)),
+        }
+    }
+
     fn mend(&mut self) {
         let Self { engine: Engine { pool, .. }, state, .. } = self;
-        for (run, crcs) in std::mem::take(&mut state.tail) {
+        for (piece, (run, crcs)) in state.tail.iter().enumerate() {
+            let run = *run;
             pool.io.may_lack(run);
             if pool.io.mirror(run.start.device()).is_some() {
                 state.outstanding += 1;
-                pool.io.verify(Waiter::Format, run, Expected::Blocks(&crcs));
+                pool.io.verify(Waiter::Tail { piece }, run, Expected::Blocks(crcs));
             }
         }
         let Some(superblock) = &state.superblock else { return };
