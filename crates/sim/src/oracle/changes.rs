@@ -180,9 +180,6 @@ impl Oracle {
             (ChangeError::NoRoom, Change::AttachMember { .. }) => {
                 excuses.refusing || excuses.faults
             }
-            // A copy of a new mirror that was left out before its labels were flushed comes back without
-            // them (72018329).
-            (ChangeError::NotThatMember, Change::ReturnMember { .. }) => excuses.faults,
             (ChangeError::ReadOnly, _) => excuses.faults,
             (ChangeError::Closed, _) => excuses.closing,
             _ => false,
