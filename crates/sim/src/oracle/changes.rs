@@ -173,13 +173,13 @@ impl Oracle {
                 | Change::Resilver(_),
             ) => excuses.faults,
             // A write may fail for want of space, too.
-            (ChangeError::NoRoom, Change::AddDevice(_) | Change::ExtendDevice { .. }) => {
-                excuses.refusing || excuses.faults
-            }
+            (
+                ChangeError::NoRoom,
+                Change::AddDevice(_) | Change::ExtendDevice { .. } | Change::AttachMember { .. },
+            ) => excuses.refusing || excuses.faults,
+            // A copy of a new mirror may be left out before its labels are stable (72018329).
+            (ChangeError::NotThatMember, Change::ReturnMember { .. }) => excuses.faults,
             _ if was_overtaken(error, change) || may_stay(error, change, excuses) => true,
-            (ChangeError::NoRoom, Change::AttachMember { .. }) => {
-                excuses.refusing || excuses.faults
-            }
             (ChangeError::ReadOnly, _) => excuses.faults,
             (ChangeError::Closed, _) => excuses.closing,
             _ => false,

@@ -31,6 +31,11 @@ impl World {
         let Some(mirrors) = &self.profile.mirrors else { return Ok(()) };
         let (interval, weights) = (mirrors.trouble_interval.max(1), mirrors.weights.all());
         self.end_hangs();
+        // What comes back would be filled from copies that rotted or lied (72004523, 72015484).
+        if self.has_lost_all_sound_copies() {
+            self.ended = true;
+            return Ok(());
+        }
         if self.read_only || self.repeating || !self.chance.one_in(interval) {
             return Ok(());
         }
@@ -375,6 +380,8 @@ impl World {
                 is_well && self.is_current(uuid) && self.is_like_reference(device, slot);
             if state == State::Spoilt && !lied && is_mended {
                 self.slots.devices[device][place].state = State::Sound;
+                // What it was made from is of no account any more (72011161).
+                self.tainted.remove(&uuid);
             }
         }
     }
