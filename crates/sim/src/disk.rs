@@ -73,6 +73,20 @@ struct Unflushed {
     data: Rope,
 }
 
+impl Unflushed {
+    /// Replaces a block, if it is among those that were written.
+    fn replace(&mut self, block: u64, content: &Bytes) {
+        let length = self.data.len();
+        let start = (block * BLOCK).checked_sub(self.offset).map(|start| start as usize);
+        let Some(start) = start.filter(|start| start + content.len() <= length) else { return };
+        let after = start + content.len();
+        let mut data = self.data.slice(0, start);
+        data.push(content.clone());
+        data.append(self.data.slice(after, length - after));
+        self.data = data;
+    }
+}
+
 enum Pending {
     Read {
         offset: u64,
@@ -353,9 +367,13 @@ impl SimDisk {
         self.damage(block, content);
     }
 
-    /// Gives a block other content for good.
+    /// Gives a block other content for good, also where it was written and not flushed: a flush would put
+    /// right what a power failure keeps, and nothing that is read (72015203).
     pub fn damage(&mut self, block: u64, content: Vec<u8>) {
         let content = Bytes::from(content);
+        for (_, write) in &mut self.unflushed {
+            write.replace(block, &content);
+        }
         self.current.set(block, content.clone());
         self.stable.set(block, content);
     }

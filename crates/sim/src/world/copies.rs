@@ -125,8 +125,14 @@ impl World {
     }
 
     /// A copy that is made from others of which one is spoilt is spoilt, too: resilvering knows no
-    /// checksums, and the next scrub mends what it copied.
+    /// checksums, and the next scrub mends what it copied. One is spoilt, too, that lacks what no other one
+    /// could read (72001130).
     pub(super) fn look_at_sources(&mut self) {
+        if self.profile.faults.is_some() {
+            let resilvers = self.store.mirrors().filter_map(|mirror| mirror.resilver);
+            let lacking = resilvers.filter(|resilver| resilver.unreadable_blocks > 0);
+            self.tainted.extend(lacking.map(|resilver| resilver.member));
+        }
         for device in 0..self.slots.devices.len() {
             let members = &self.slots.devices[device];
             let is_source = |m: &Member| m.state == State::Spoilt && self.is_current(m.uuid);
