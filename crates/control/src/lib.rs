@@ -41,6 +41,7 @@ pub mod primitives;
 pub mod problems;
 pub mod procedures;
 pub mod rate_limits;
+pub mod record_telling;
 pub mod reopening;
 pub mod schedules;
 pub mod session_ends;

@@ -93,6 +93,13 @@ pub const LINK_ADDRESS_BYTES_MAX: usize = 256;
 /// Bytes of the descriptions of pools in a message; pools that do not fit in are left out.
 pub const LINK_POOLS_BYTES_MAX: usize = 48 << 10;
 
+/// Bytes of descriptions of pools and of records in a message. What does not fit in is told in the next one; a
+/// record that is longer by itself is not told, and is found in the pool.
+pub const LINK_RECORDS_BYTES_MAX: usize = 56 << 10;
+
+/// Records of a pool in a message.
+pub const LINK_RECORDS_MAX: usize = 256;
+
 /// How long a code that pairs two controllers may be used.
 pub const PAIRING_LIFE: Duration = Duration::from_secs(600);
 

@@ -69,6 +69,42 @@ pub struct Report {
     /// What it would take; absent in reports of programs that do not say it.
     #[serde(default)]
     pub readiness: Option<Readiness>,
+    /// Of pools that it serves, by identifier: records that somebody has not heard yet
+    /// ([`crate::record_telling`]).
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub records: BTreeMap<String, RecordPage>,
+    /// Of pools that others serve, by identifier: how far it has heard of their records; `None` if it does
+    /// not listen: it has a pool itself, or its program knows nothing of it.
+    #[serde(default)]
+    pub heard: Option<BTreeMap<String, Mark>>,
+}
+
+/// Some of a pool's records, in the order in which they changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordPage {
+    /// Drawn when the pool was opened: places in the order are those of one opening.
+    pub opening: u64,
+    /// The place behind which they begin.
+    pub after: u64,
+    /// The place of the last one.
+    pub to: u64,
+    /// Whether nothing else has changed since.
+    pub is_last: bool,
+    /// The version of the configuration.
+    pub version: u64,
+    /// Their texts, as in the pool.
+    pub records: Vec<String>,
+    /// Bytes of the volumes that they are about, by number.
+    pub sizes: BTreeMap<u64, u64>,
+}
+
+/// A place in the order of a pool's records.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// The opening whose order it is.
+    pub opening: u64,
+    /// The place.
+    pub to: u64,
 }
 
 /// Which pools a controller would take that another one lets go. Pools are named by their identifiers.
@@ -145,7 +181,12 @@ impl Report {
         if self.configured.len() > array::limits::POOLS_MAX {
             return Err("it describes too many pools".to_owned());
         }
-        let mut names = self.pools.keys().chain(self.configured.keys());
+        let heard = self.heard.iter().flatten().map(|(pool, _)| pool);
+        if self.records.len().max(heard.clone().count()) > array::limits::POOLS_MAX {
+            return Err("it has records of too many pools".to_owned());
+        }
+        let records = self.records.keys().chain(heard);
+        let mut names = self.pools.keys().chain(self.configured.keys()).chain(records);
         names.try_for_each(|name| check_text(name))?;
         self.readiness.as_ref().map_or(Ok(()), Readiness::check)
     }

@@ -10,10 +10,12 @@ use array::{Configuration, OwnerRecord, Record, RecordKey};
 use block::VolumeId;
 
 mod encoding;
+mod feed;
 mod slots;
 #[cfg(test)]
 mod tests;
 
+pub use feed::Feed;
 pub use slots::{Blocks, Found, Loaded, Placed, Slots, Unplaced};
 
 /// Makes an account of CHAP unreadable for whoever finds a pool; `None` if there is none, or its
@@ -51,6 +53,11 @@ pub fn unit_text(volume: VolumeId, state: String) -> String {
 /// The text of a record that says that there is no such object.
 pub fn tombstone(key: &RecordKey) -> String {
     encoding::text_of(key, None)
+}
+
+/// Reads the text of a record: what it is of, and what it says; `None` if it is none that this program knows.
+pub fn parse(text: &str) -> Option<(RecordKey, Option<Record>)> {
+    encoding::parse_text(text.as_bytes())
 }
 
 /// Whose pool records say it is.

@@ -17,8 +17,8 @@ use anyhow::{Context, Result};
 use api::{PairController, PathState, Problem};
 use control::limits::PAIRING_LIFE;
 use control::link::{
-    Attempt, Fingerprint, Join, PROTOCOL, Pairing, PairingCode, Peers, Readiness, Report, Secret,
-    check_address,
+    Attempt, Fingerprint, Join, Mark, PROTOCOL, Pairing, PairingCode, Peers, Readiness, RecordPage,
+    Report, Secret, check_address,
 };
 use control::problems::{self, bad_request, conflict};
 use tokio::runtime::Handle;
@@ -66,6 +66,35 @@ pub(crate) struct View {
     pub(crate) configured: BTreeMap<String, serde_json::Value>,
     /// Which pools it would take; `None` while it is silent, or if its program does not say it.
     pub(crate) readiness: Option<Readiness>,
+    /// Records of pools that it serves, while it is heard.
+    pub(crate) records: BTreeMap<String, RecordPage>,
+    /// How far it has heard of the records of others' pools; `None` if it does not listen.
+    pub(crate) heard: Option<BTreeMap<String, Mark>>,
+}
+
+/// How this controller is.
+#[derive(Debug, Default)]
+pub(crate) struct Own {
+    /// Portals, each with its target portal group.
+    pub(crate) portals: BTreeMap<SocketAddr, u16>,
+    /// How it serves pools, by their identifiers.
+    pub(crate) pools: BTreeMap<String, PathState>,
+    /// The pools that it serves, described.
+    pub(crate) configured: BTreeMap<String, serde_json::Value>,
+    pub(crate) readiness: Readiness,
+    /// Records that others have not heard, of pools that it serves.
+    pub(crate) records: BTreeMap<String, RecordPage>,
+    /// How far it has heard of the records of others' pools; `None` if it does not listen.
+    pub(crate) heard: Option<BTreeMap<String, Mark>>,
+}
+
+impl Own {
+    fn is_said_by(&self, report: &Report) -> bool {
+        report.readiness.as_ref() == Some(&self.readiness)
+            && (&report.portals, &report.pools) == (&self.portals, &self.pools)
+            && (&report.records, &report.heard) == (&self.records, &self.heard)
+            && report.configured == self.configured
+    }
 }
 
 /// What the threads share.
@@ -150,25 +179,20 @@ impl Link {
     }
 
     /// Says how this controller is; the others are told if that is new.
-    pub(crate) fn tell(
-        &self,
-        portals: &BTreeMap<SocketAddr, u16>,
-        pools: &BTreeMap<String, PathState>,
-        configured: &BTreeMap<String, serde_json::Value>,
-        readiness: &Readiness,
-    ) {
+    pub(crate) fn tell(&self, own: Own) {
         self.told.send_if_modified(|report| {
-            let is_known =
-                report.readiness.as_ref() == Some(readiness) && report.configured == *configured;
-            if is_known && report.portals == *portals && report.pools == *pools {
+            if own.is_said_by(report) {
                 return false;
             }
+            let Own { portals, pools, configured, readiness, records, heard } = own;
             *report = Arc::new(Report {
                 sequence: report.sequence + 1,
-                portals: portals.clone(),
-                pools: pools.clone(),
-                configured: configured.clone(),
-                readiness: Some(readiness.clone()),
+                portals,
+                pools,
+                configured,
+                readiness: Some(readiness),
+                records,
+                heard,
                 ..Report::clone(report)
             });
             true
@@ -277,6 +301,8 @@ impl State {
             pools: current.map(|report| report.pools.clone()),
             configured: current.map(|report| report.configured.clone()).unwrap_or_default(),
             readiness: current.and_then(|report| report.readiness.clone()),
+            records: current.map(|report| report.records.clone()).unwrap_or_default(),
+            heard: current.and_then(|report| report.heard.clone()),
         }
     }
 }
@@ -311,6 +337,8 @@ impl Shared {
             pools: BTreeMap::new(),
             configured: BTreeMap::new(),
             readiness: None,
+            records: BTreeMap::new(),
+            heard: None,
         })
     }
 

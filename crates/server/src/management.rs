@@ -14,6 +14,7 @@ mod facts;
 mod fail_back;
 mod fencing;
 mod gathering;
+mod hearing;
 mod hosts;
 mod incidents;
 mod interchange;

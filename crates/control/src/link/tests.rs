@@ -18,6 +18,8 @@ fn report(life: u64, sequence: u64) -> Report {
         pools: BTreeMap::from([("ab".to_owned(), PathState::Standby)]),
         configured: BTreeMap::from([("p".to_owned(), serde_json::json!({"a field": [1]}))]),
         readiness: Some(Readiness { reaches: ["ab".to_owned()].into(), ..Readiness::default() }),
+        records: BTreeMap::new(),
+        heard: Some(BTreeMap::from([("ab".to_owned(), Mark { opening: 7, to: 3 })])),
     }
 }
 

@@ -7,6 +7,7 @@ use array::{Record, RecordKey};
 use block::BLOCK;
 
 use super::encoding::{Part, blocks_of, emit, join, parse_text};
+use super::feed::Feed;
 use crate::limits::{GAPS_SEARCHED_MAX, RECORD_BLOCKS_MAX, RECORDS_BLOCKS, TOMBSTONES_MAX};
 
 /// Adjacent blocks of the volume.
@@ -80,6 +81,7 @@ pub struct Slots {
     end: u64,
     /// Records that say that something was deleted, oldest first.
     tombstones: BTreeSet<(u64, RecordKey)>,
+    feed: Feed,
 }
 
 impl Slots {
@@ -114,6 +116,7 @@ impl Slots {
         }
         loaded.give_up(first, &parts);
         loaded.slots.note_gaps(&used);
+        loaded.slots.entries.keys().for_each(|key| loaded.slots.feed.note(key));
         loaded
     }
 
@@ -160,6 +163,7 @@ impl Slots {
         }
         let entry = Entry { blocks, version, is_deleted, hash: Some(hash_of(text)) };
         self.entries.insert(key.clone(), entry);
+        self.feed.note(key);
         Ok(Placed { blocks, bytes: emit(text, version, is_deleted), left })
     }
 
@@ -183,8 +187,21 @@ impl Slots {
             && let Some((_, key)) = self.tombstones.pop_first()
         {
             old.extend(self.entries.remove(&key).map(|entry| entry.blocks));
+            self.feed.forget(&key);
         }
         old
+    }
+
+    /// In which order records changed.
+    pub const fn feed(&self) -> &Feed {
+        &self.feed
+    }
+
+    /// Something besides a record is told with it, and has changed.
+    pub fn touch(&mut self, key: &RecordKey) {
+        if self.entries.contains_key(key) {
+            self.feed.note(key);
+        }
     }
 
     /// Whether there is a record of an object, or of its end.

@@ -9,6 +9,7 @@ use super::problems::gone;
 use super::{Management, Next, Progress};
 use crate::data_plane::DataPlane;
 use crate::described::Described;
+use crate::exports::ExportEvent;
 use crate::pools::PoolId;
 
 impl Management {
@@ -67,7 +68,12 @@ impl Management {
         for effect in effects {
             match effect {
                 Effect::Note(note) => self.events.note(note.severity, note.object, note.message),
-                Effect::Tell(event) => plane.exports.tell(&event),
+                Effect::Tell(event) => {
+                    if let ExportEvent::Resized(volume, _) = event {
+                        self.note_size(plane, volume);
+                    }
+                    plane.exports.tell(&event);
+                }
                 Effect::OpenPortal(address) => self.portals.open(address),
                 Effect::ClosePortal(address) => self.portals.close(address),
                 Effect::CloseUnsaved(address) => self.portals.close_unsaved(address),

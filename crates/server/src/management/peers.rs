@@ -17,6 +17,7 @@ use control::reopening::Trouble;
 use tokio::sync::oneshot;
 
 use super::fail_back::FailingBack;
+use super::hearing::Hearing;
 use super::maintenance::InMaintenance;
 use super::pools::UnavailablePool;
 use super::problems::{bad_request, conflict};
@@ -25,7 +26,7 @@ use super::{Management, Parameters, Progress, deliver, hexadecimal, read_or_defa
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
 use crate::http::Reply;
-use crate::link::{Link, View};
+use crate::link::{Link, Own, View};
 
 /// The other controllers of the array.
 pub(super) struct Peers {
@@ -44,6 +45,8 @@ pub(super) struct Peers {
     obstacles: BTreeMap<(u16, String), String>,
     /// When pools are given back to them.
     pub(super) fail_back: FailingBack,
+    /// How far the records were heard of pools that they serve.
+    pub(super) hearing: Hearing,
 }
 
 /// The generation of the configuration, and how pools are served.
@@ -60,6 +63,7 @@ impl Peers {
             described: (None, BTreeMap::new()),
             obstacles: BTreeMap::new(),
             fail_back: FailingBack::default(),
+            hearing: Hearing::default(),
         }
     }
 }
@@ -81,11 +85,19 @@ impl Management {
             });
             self.peers.described = (Some(version), pool_learning::describe(served));
         }
-        let described = &self.peers.described.1;
-        link.tell(&self.own_portals(), &pools, described, &self.own_readiness());
+        let configured = self.peers.described.1.clone();
+        let records = self.told_records(plane, &configured);
+        link.tell(Own {
+            portals: self.own_portals(),
+            pools,
+            configured,
+            readiness: self.own_readiness(),
+            records,
+            heard: self.heard_records(plane),
+        });
         let views = link.views();
         if views == self.peers.views {
-            return;
+            return self.hear_records(plane);
         }
         let before = std::mem::replace(&mut self.peers.views, views);
         self.tell_who_is_heard(&before);
@@ -99,6 +111,7 @@ impl Management {
             self.tell_peer_access(plane);
         }
         self.learn_pools(plane);
+        self.hear_records(plane);
     }
 
     /// Takes over what other controllers say of where the devices are of pools that they serve.

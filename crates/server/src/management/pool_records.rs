@@ -7,6 +7,7 @@
 mod comparing;
 mod restoring;
 mod taking;
+mod telling;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -59,6 +60,8 @@ pub(super) struct PoolRecords {
     owner_awaited: BTreeMap<PoolId, Ticket>,
     /// Accounts that were lost and taken back from pools, and the versions of their records.
     restored: BTreeMap<RecordKey, u64>,
+    /// Pools that were opened since the start.
+    openings: u64,
     pub(super) key: KeptKey,
     /// Names this machine.
     pub(super) machine: Option<String>,
@@ -94,6 +97,8 @@ struct Kept {
     is_new: bool,
     /// The version of the configuration that has what was taken from it.
     taken: u64,
+    /// A number of this opening among those since the start.
+    opening: u64,
 }
 
 /// How far a pool is.
@@ -150,6 +155,7 @@ impl PoolRecords {
             held_back: None,
             owner_awaited: BTreeMap::new(),
             restored: BTreeMap::new(),
+            openings: 0,
             key,
             machine,
             upgrade,
@@ -199,6 +205,7 @@ impl Kept {
             is_claimed: false,
             is_new: false,
             taken: 0,
+            opening: 0,
         }
     }
 
@@ -365,10 +372,13 @@ impl Management {
         let lasts = lasts(configured);
         let has_volumes = served.store.volumes().any(|volume| !is_hidden(volume));
         let has_records = served.store.records().is_some();
+        self.records.openings += 1;
+        let opening = self.records.openings;
         if !lasts {
             self.records.pools.insert(pool, Kept::new(Phase::Without));
         } else if has_records {
-            self.records.pools.insert(pool, Kept::new(Phase::Creating));
+            let kept = Kept { opening, ..Kept::new(Phase::Creating) };
+            self.records.pools.insert(pool, kept);
             self.begin_reading(plane, pool);
         } else if self.records.upgrade == PoolUpgrade::Declined {
             self.records.pools.insert(pool, Kept::new(Phase::Without));
@@ -377,7 +387,7 @@ impl Management {
             self.tell_records(plane, pool, Severity::Warning, message);
             self.refuse_unread(plane, pool, message);
         } else {
-            let kept = Kept { is_new: true, ..Kept::new(Phase::Creating) };
+            let kept = Kept { is_new: true, opening, ..Kept::new(Phase::Creating) };
             self.records.pools.insert(pool, kept);
             let create = Change::CreateRecords { size_bytes: VOLUME_BYTES };
             if let Some(ticket) = plane.begin(pool, create) {

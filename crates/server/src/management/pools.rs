@@ -240,7 +240,7 @@ impl Management {
 }
 
 /// A volume of which only the configuration knows.
-fn absent_export(volume: VolumeId, presentation: Presentation) -> Export {
+pub(super) fn absent_export(volume: VolumeId, presentation: Presentation) -> Export {
     Export {
         naa: naa_identifier(volume),
         size_bytes: 0,

@@ -25,13 +25,7 @@ impl Management {
         authority: Authority,
     ) {
         let Some(name) = plane.pools.get(pool).map(|pool| pool.name.clone()) else { return };
-        let mut draft = self.saving.draft();
-        let keys = [self.records.key.key.clone()];
-        let problems =
-            merge(&name, newer, &mut draft, &|key, sealed| open_account(&keys, key, sealed));
-        draft.array.generation = draft.array.generation.max(version);
-        tell_taken(plane, newer.keys(), &draft.array);
-        let taken = self.accept(draft, Touched::All);
+        let (taken, problems) = self.take_records(plane, &name, (newer, version));
         if let Some(kept) = self.records.pools.get_mut(&pool) {
             kept.taken = taken;
         }
@@ -57,6 +51,23 @@ impl Management {
             let message = format!("not taken from the pool: {problem}");
             self.tell_records(plane, pool, Severity::Error, &message);
         }
+    }
+
+    /// Has the configuration say what these records of a pool say; returns which version of it does, and
+    /// what could not be taken.
+    pub(in crate::management) fn take_records(
+        &mut self,
+        plane: &mut DataPlane,
+        pool: &str,
+        (newer, version): (&BTreeMap<RecordKey, Found>, u64),
+    ) -> (u64, Vec<String>) {
+        let mut draft = self.saving.draft();
+        let keys = [self.records.key.key.clone()];
+        let problems =
+            merge(pool, newer, &mut draft, &|key, sealed| open_account(&keys, key, sealed));
+        draft.array.generation = draft.array.generation.max(version);
+        tell_taken(plane, newer.keys(), &draft.array);
+        (self.accept(draft, Touched::All), problems)
     }
 }
 

@@ -1,0 +1,112 @@
+//! Records of pools, told on the link by the controller that serves them: a controller that stands by shows
+//! hosts the same logical units, of the same size, before it takes a pool over.
+//!
+//! Records are told in the order in which they changed, a page at a time, from the place that the one who
+//! hears says it has come to. What is heard again changes nothing.
+
+use std::collections::BTreeMap;
+
+use array::{Configuration, RecordKey};
+use block::VolumeId;
+
+use crate::limits::LINK_RECORDS_MAX;
+use crate::link::{Mark, RecordPage};
+use crate::pool_records::{Feed, Found, Seal, parse, text, tombstone};
+
+/// An open pool, whose records are told.
+pub struct Telling<'a> {
+    /// Drawn when it was opened.
+    pub opening: u64,
+    /// In which order its records changed.
+    pub feed: &'a Feed,
+    /// What they say.
+    pub array: &'a Configuration,
+    /// Seals their accounts.
+    pub seal: Seal<'a>,
+}
+
+impl Telling<'_> {
+    /// The place behind which something is to be told: the one that all of these have come to. `None` if
+    /// all have heard everything, or nobody hears.
+    pub fn after(&self, heard: impl Iterator<Item = Option<Mark>>) -> Option<u64> {
+        let place = |mark: Option<Mark>| {
+            mark.filter(|mark| mark.opening == self.opening).map_or(0, |mark| mark.to)
+        };
+        heard.map(place).min().filter(|place| *place < self.feed.last())
+    }
+
+    /// What changed behind a place, in so many bytes at most; `size_of` knows the volumes of the pool.
+    pub fn page(
+        &self,
+        after: u64,
+        bytes_max: usize,
+        size_of: impl Fn(VolumeId) -> Option<u64>,
+    ) -> RecordPage {
+        let mut page = RecordPage {
+            opening: self.opening,
+            after,
+            to: after,
+            is_last: true,
+            version: self.array.generation,
+            records: Vec::new(),
+            sizes: BTreeMap::new(),
+        };
+        let mut left = bytes_max;
+        for (place, key) in self.feed.after(after) {
+            let text = text(self.array, key, self.seal).unwrap_or_else(|| tombstone(key));
+            let bytes = message_bytes(&text);
+            let is_full = bytes > left || page.records.len() == LINK_RECORDS_MAX;
+            if is_full && !page.records.is_empty() {
+                page.is_last = false;
+                break;
+            }
+            page.to = place;
+            if is_full {
+                continue;
+            }
+            left -= bytes;
+            page.records.push(text);
+            if let RecordKey::Volume(id) = key {
+                page.sizes.extend(size_of(VolumeId(*id)).map(|size| (*id, size)));
+            }
+        }
+        page
+    }
+}
+
+/// Bytes of a record in a message, with the size of its volume.
+fn message_bytes(text: &str) -> usize {
+    const SIZE_BYTES: usize = 48;
+    let escaped = text.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
+    text.len() + escaped + SIZE_BYTES
+}
+
+impl RecordPage {
+    /// Whether it goes on where a controller is that has heard so much.
+    pub fn continues(&self, mark: Option<Mark>) -> bool {
+        let place = mark.filter(|mark| mark.opening == self.opening).map_or(0, |mark| mark.to);
+        (self.after..self.to).contains(&place)
+    }
+
+    /// The place where whoever has heard it is.
+    pub const fn end(&self) -> Mark {
+        Mark { opening: self.opening, to: self.to }
+    }
+
+    /// The records that say something else than a configuration. Those that a later program wrote are left:
+    /// they are in the pool.
+    pub fn news(&self, array: &Configuration, seal: Seal<'_>) -> BTreeMap<RecordKey, Found> {
+        let mut news = BTreeMap::new();
+        for told in &self.records {
+            let Some((key, record)) = parse(told) else { continue };
+            let known = text(array, &key, seal).unwrap_or_else(|| tombstone(&key));
+            if known != *told {
+                news.insert(key, Found { version: self.version, record });
+            }
+        }
+        news
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,161 @@
+//! Takes the records of pools that other controllers serve, as they tell them on the link: hosts see the same
+//! logical units here, of the same size, before a pool is taken over.
+//!
+//! Only a controller that has no pool open listens: nobody can change the configuration here meanwhile. A page
+//! is taken at a time, and the next one is asked for when it is saved.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{PathState, Severity};
+use array::RecordKey;
+use block::VolumeId;
+use control::controllers::{Standing, state_of_unknown};
+use control::link::{Mark, RecordPage};
+use control::pool_records::Found;
+
+use super::pools::absent_export;
+use super::{Management, hexadecimal};
+use crate::data_plane::DataPlane;
+use crate::exports::ExportEvent;
+
+/// How far the records of others' pools were heard.
+#[derive(Default)]
+pub(super) struct Hearing {
+    /// By the pools' identifiers.
+    marks: BTreeMap<String, Mark>,
+    /// A page that is being saved.
+    taking: Option<Taking>,
+    /// Records that need others which were not told yet.
+    waiting: BTreeMap<RecordKey, Found>,
+    /// What could not be taken, as administrators were told.
+    problems: BTreeSet<String>,
+}
+
+/// A page that was taken.
+struct Taking {
+    pool: String,
+    end: Mark,
+    /// The version of the configuration that has it.
+    version: u64,
+}
+
+impl Management {
+    /// How far others were heard; `None` while nobody listens here.
+    pub(super) fn heard_records(&self, plane: &DataPlane) -> Option<BTreeMap<String, Mark>> {
+        self.listens(plane).then(|| self.peers.hearing.marks.clone())
+    }
+
+    /// Whether no pool is open here, or about to be.
+    fn listens(&self, plane: &DataPlane) -> bool {
+        self.configuration.pools.keys().all(|name| match self.told_standing(plane, name) {
+            Standing::Closed(_) => self.claims.check_free(name).is_ok(),
+            Standing::Served | Standing::Changing => false,
+        })
+    }
+
+    /// Takes the next page that another controller tells, if there is one.
+    pub(super) fn hear_records(&mut self, plane: &mut DataPlane) {
+        if !self.listens(plane) {
+            self.peers.hearing = Hearing::default();
+            return;
+        }
+        let saving = &self.saving;
+        let hearing = &mut self.peers.hearing;
+        if let Some(Taking { pool, end, .. }) =
+            hearing.taking.take_if(|taking| saving.is_saved(taking.version))
+        {
+            hearing.marks.insert(pool, end);
+            self.tell_peer_access(plane);
+        }
+        if self.peers.hearing.taking.is_none()
+            && let Some((pool, name, page)) = self.next_page()
+        {
+            self.take_page(plane, (pool, &name), &page);
+        }
+    }
+
+    fn next_page(&self) -> Option<(String, String, RecordPage)> {
+        let known = &self.saving.accepted().pools;
+        let marks = &self.peers.hearing.marks;
+        for view in self.peers.views.values().filter(|view| view.is_paired) {
+            let serves = |pool: &str| {
+                let state = view.pools.as_ref().and_then(|pools| pools.get(pool));
+                state == Some(&PathState::ActiveOptimized)
+            };
+            for (pool, page) in &view.records {
+                let name = known.iter().find(|(_, known)| hexadecimal(&known.uuid) == *pool);
+                let is_next = serves(pool) && page.continues(marks.get(pool).copied());
+                if let Some((name, _)) = name.filter(|_| is_next) {
+                    return Some((pool.clone(), name.clone(), page.clone()));
+                }
+            }
+        }
+        None
+    }
+
+    fn take_page(
+        &mut self,
+        plane: &mut DataPlane,
+        (pool, name): (String, &str),
+        page: &RecordPage,
+    ) {
+        let sealer = self.sealer();
+        let news = page.news(self.saving.accepted(), &|key| sealer.seal(key));
+        let mut found = std::mem::take(&mut self.peers.hearing.waiting);
+        found.extend(news);
+        let before: BTreeSet<VolumeId> = self.saving.accepted().mapped_volumes().collect();
+        if found.is_empty() {
+            self.show_sizes(plane, &before, &page.sizes);
+            self.peers.hearing.marks.insert(pool, page.end());
+            return;
+        }
+        let (version, problems) = self.take_records(plane, name, (&found, page.version));
+        self.show_volumes(plane, &before, &page.sizes);
+        self.peers.hearing.taking = Some(Taking { pool, end: page.end(), version });
+        if !problems.is_empty() && !page.is_last {
+            self.peers.hearing.waiting = found;
+            return;
+        }
+        for problem in problems {
+            if self.peers.hearing.problems.insert(problem.clone()) {
+                let message = format!("not taken from the controller that serves it: {problem}");
+                self.events.note(Severity::Warning, format!("pool {name}"), message);
+            }
+        }
+    }
+
+    /// Front ends hear of volumes that are mapped now and were not before, and the other way round.
+    fn show_volumes(
+        &self,
+        plane: &mut DataPlane,
+        before: &BTreeSet<VolumeId>,
+        sizes: &BTreeMap<u64, u64>,
+    ) {
+        let array = self.saving.accepted();
+        let after: BTreeSet<VolumeId> = array.mapped_volumes().collect();
+        let access = state_of_unknown(self.standings.values().copied());
+        for &volume in after.difference(before) {
+            let export = absent_export(volume, array.presentation(volume));
+            plane.exports.tell(&ExportEvent::Absent(volume, export));
+            plane.exports.tell(&ExportEvent::UnitAccess(volume, access));
+        }
+        for &volume in before.difference(&after) {
+            plane.exports.tell(&ExportEvent::Removed(volume));
+        }
+        self.show_sizes(plane, &after, sizes);
+    }
+
+    /// Front ends hear how large volumes are.
+    fn show_sizes(
+        &self,
+        plane: &mut DataPlane,
+        mapped: &BTreeSet<VolumeId>,
+        sizes: &BTreeMap<u64, u64>,
+    ) {
+        for (&number, &size_bytes) in sizes {
+            if mapped.contains(&VolumeId(number)) {
+                plane.exports.tell(&ExportEvent::Resized(VolumeId(number), size_bytes));
+            }
+        }
+    }
+}

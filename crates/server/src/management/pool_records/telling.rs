@@ -1,0 +1,70 @@
+//! Tells other controllers the records of the pools that are served here.
+
+use std::collections::BTreeMap;
+
+use array::RecordKey;
+use block::VolumeId;
+use control::limits::LINK_RECORDS_BYTES_MAX;
+use control::link::{Mark, RecordPage};
+use control::record_telling::Telling;
+use serde_json::Value;
+
+use super::{Management, Phase};
+use crate::data_plane::DataPlane;
+use crate::management::hexadecimal;
+use crate::pools::PoolId;
+
+impl Management {
+    /// The next records of each pool for those who listen, in what descriptions of pools leave of a message.
+    pub(in crate::management) fn told_records(
+        &self,
+        plane: &DataPlane,
+        described: &BTreeMap<String, Value>,
+    ) -> BTreeMap<String, RecordPage> {
+        let listening = self.peers.views.values().filter(|view| view.is_paired);
+        let heard: Vec<_> = listening.filter_map(|view| view.heard.as_ref()).collect();
+        let mut told = BTreeMap::new();
+        if heard.is_empty() {
+            return told;
+        }
+        let bytes = described.iter().map(|(name, value)| name.len() + value.to_string().len());
+        let mut left = LINK_RECORDS_BYTES_MAX.saturating_sub(bytes.sum());
+        for &pool in self.records.pools.keys() {
+            if let Some((name, page)) = self.told_page(plane, pool, (&heard, left)) {
+                left = left.saturating_sub(page.records.iter().map(String::len).sum());
+                told.insert(name, page);
+            }
+        }
+        told
+    }
+
+    fn told_page(
+        &self,
+        plane: &DataPlane,
+        pool: PoolId,
+        (heard, bytes_max): (&[&BTreeMap<String, Mark>], usize),
+    ) -> Option<(String, RecordPage)> {
+        let kept =
+            self.records.pools.get(&pool).filter(|kept| matches!(kept.phase, Phase::Ready))?;
+        let served = plane.pools.get(pool)?;
+        let name = hexadecimal(&self.configuration.pools.get(&served.name)?.uuid);
+        let sealer = self.sealer();
+        let telling = Telling {
+            opening: self.peers.link.as_ref()?.life().wrapping_add(kept.opening),
+            feed: kept.slots.feed(),
+            array: &self.configuration,
+            seal: &|key| sealer.seal(key),
+        };
+        let after = telling.after(heard.iter().map(|marks| marks.get(&name).copied()))?;
+        let size_of = |id| served.store.volume(id).map(|volume| volume.spec.size_bytes);
+        Some((name, telling.page(after, bytes_max, size_of)))
+    }
+
+    /// A volume has another size: it is told with its record.
+    pub(in crate::management) fn note_size(&mut self, plane: &DataPlane, volume: VolumeId) {
+        let pool = plane.pool_of(volume);
+        if let Some(kept) = pool.and_then(|pool| self.records.pools.get_mut(&pool)) {
+            kept.slots.touch(&RecordKey::Volume(volume.0));
+        }
+    }
+}
