@@ -485,3 +485,133 @@ fn a_pool_that_cannot_be_known_here_is_told_once_and_changes_nothing() -> Result
     assert_eq!(devices(&pair.first, "q")?, [one]);
     Ok(())
 }
+
+/// LUNs that a host sees through a controller, and the last block of one of them.
+fn luns(session: &mut RawSession) -> Result<Vec<u8>> {
+    let data = session.read(0, &REPORT_LUNS_LONG, 8200)?.good()?;
+    let length = u32::from_be_bytes(data[..4].try_into()?) as usize;
+    Ok(data[8..8 + length].chunks(8).map(|lun| lun[1]).collect())
+}
+
+fn last_block(session: &mut RawSession, lun: u8) -> Result<u32> {
+    let data = session.read(lun, &cdb10(0x25, 0, 0, 0), 8)?.good()?;
+    Ok(u32::from_be_bytes(data[..4].try_into()?))
+}
+
+const REPORT_LUNS_LONG: [u8; 12] = [0xa0, 0, 0, 0, 0, 0, 0, 0, 0x20, 8, 0, 0];
+const LUNS_CHANGED: Option<(u8, u8, u8)> = Some((6, 0x3f, 0x0e));
+const CAPACITY_CHANGED: Option<(u8, u8, u8)> = Some((6, 0x2a, 9));
+
+/// The last block of a volume of so many mebibytes.
+const fn end_of(mebibytes: u32) -> u32 {
+    (mebibytes << 11) - 1
+}
+
+/// Volumes, sizes, hosts and mappings of the controller that has the pool are on the other one's paths.
+#[test]
+fn a_standby_shows_hosts_what_is_made_resized_and_unmapped_at_the_other_one() -> Result<()> {
+    let mut pair = Pair::start()?;
+    // What its copy of the configuration names and it never served has no size there yet.
+    let mut path = pair.host(&pair.second, "a")?;
+    assert_eq!(path.read(pair.lun, &cdb10(0x25, 0, 0, 0), 8)?.code(), STANDBY);
+    pair_up(&pair)?;
+    wait_until("its size is known", || {
+        Ok(last_block(&mut path, pair.lun).is_ok_and(|last| last == end_of(64)))
+    })?;
+
+    let lun = u8::try_from(pair.first.create_lun("p/w", "32M")?)?;
+    let mut told = Vec::new();
+    wait_until("hosts are told", || {
+        told.extend(attentions(&mut path, pair.lun)?);
+        Ok(told.contains(&LUNS_CHANGED))
+    })?;
+    let mut owner = pair.host(&pair.first, "a")?;
+    assert_eq!(luns(&mut path)?, luns(&mut owner)?);
+    wait_until("the other's ports are told", || {
+        Ok(groups(&mut path, lun)? == [(1, ACTIVE), (2, STANDBY_STATE)])
+    })?;
+    let [here, there] = [&mut path, &mut owner]
+        .map(|session| session.read(lun, &IDENTIFICATION, 256).and_then(|answer| answer.good()));
+    assert_eq!(here?[4..24], there?[4..24], "one NAA identifier");
+    assert_eq!(last_block(&mut path, lun)?, end_of(32));
+    assert_eq!(write(&mut path, lun, 0, 8)?.1, STANDBY);
+
+    pair.first.gantry(&["volume", "resize", "p/w", "--size", "48M"])?;
+    told.clear();
+    wait_until("hosts are told of the size", || {
+        told.extend(attentions(&mut path, lun)?);
+        Ok(told.contains(&CAPACITY_CHANGED))
+    })?;
+    assert_eq!(last_block(&mut path, lun)?, end_of(48));
+
+    let secret = pair.first.data().with_file_name("secret");
+    fs::write(&secret, "a-secret-of-16-ch")?;
+    let secret = secret.display().to_string();
+    pair.first.gantry(&["host", "create", "b", "--iqn", "iqn.2026-01.org.example:b"])?;
+    pair.first.gantry(&["volume", "create", "p/x", "--size", "16M"])?;
+    pair.first.gantry(&["volume", "map", "p/x", "--host", "b", "--lun", "9"])?;
+    wait_until("the host sees its volume", || {
+        Ok(luns(&mut pair.host(&pair.second, "b")?)?.contains(&9))
+    })?;
+    let chap = ["--chap-user", "u", "--chap-secret-file", &secret];
+    pair.first.gantry(&[&["host", "change", "b"][..], &chap].concat())?;
+    wait_until("it must prove who it is", || Ok(pair.host(&pair.second, "b").is_err()))?;
+    pair.first.gantry(&["volume", "unmap", "p/w", "--host", "any"])?;
+    pair.first.gantry(&["volume", "delete", "p/w"])?;
+    wait_until("it is gone", || Ok(!luns(&mut path)?.contains(&lun)))?;
+
+    // One that was away hears what it missed.
+    pair.second.kill()?;
+    let lun = u8::try_from(pair.first.create_lun("p/y", "24M")?)?;
+    pair.second.restart()?;
+    wait_until("what it missed", || {
+        let mut path = pair.host(&pair.second, "a")?;
+        Ok(luns(&mut path)?.contains(&lun) && last_block(&mut path, lun)? == end_of(24))
+    })?;
+    let mut path = pair.host(&pair.second, "a")?;
+    pair.first.kill()?;
+    pair.wait_for(&pair.second, "active-optimized")?;
+    wait_until("it serves", || Ok(write(&mut path, lun, 0, 9)?.0 == 0))?;
+    let events = pair.second.gantry(&["events"])?;
+    ensure!(!events.contains("not taken"), "{events}");
+    Ok(())
+}
+
+/// More than fits into some messages, in an order in which mappings may come before their hosts.
+#[test]
+fn a_standby_hears_of_hundreds_of_volumes_and_hosts_and_follows_as_they_change() -> Result<()> {
+    const VOLUMES: usize = 300;
+    let pair = Pair::start()?;
+    for number in 0..VOLUMES {
+        let (host, volume) = (format!("h{number}"), format!("p/v{number}"));
+        let name = format!("iqn.2026-01.org.example:{host}");
+        pair.first.gantry(&["host", "create", &host, "--iqn", &name])?;
+        pair.first.gantry(&["volume", "create", &volume, "--size", "1M"])?;
+        pair.first.gantry(&["volume", "map", &volume, "--host", &host])?;
+    }
+    // Hosts that changed since come after what is mapped to them.
+    for number in 0..VOLUMES / 10 {
+        pair.first.gantry(&["host", "tag", &format!("h{number}"), "floor=2"])?;
+    }
+    pair_up(&pair)?;
+    let hosts = |array: &Array| -> Result<Vec<(Value, Value)>> {
+        let hosts = array.gantry_json(&["host", "list"])?;
+        let hosts = hosts.as_array().context("hosts")?.iter();
+        Ok(hosts.map(|host| (host["name"].clone(), host["tags"].clone())).collect())
+    };
+    wait_until("all hosts are known", || Ok(hosts(&pair.second)? == hosts(&pair.first)?))?;
+    for number in [0, VOLUMES / 2, VOLUMES - 1] {
+        let name = format!("h{number}");
+        wait_until("its volume is there", || {
+            let mut path = pair.host(&pair.second, &name)?;
+            let mut seen = luns(&mut path)?.into_iter();
+            Ok(seen.any(|lun| last_block(&mut path, lun).is_ok_and(|last| last == end_of(1))))
+        })?;
+    }
+    pair.first.gantry(&["volume", "unmap", "p/v7", "--host", "h7"])?;
+    pair.first.gantry(&["host", "delete", "h7"])?;
+    wait_until("the host is gone", || Ok(hosts(&pair.second)? == hosts(&pair.first)?))?;
+    let events = pair.second.gantry(&["events"])?;
+    ensure!(!events.contains("not taken"), "{events}");
+    Ok(())
+}

@@ -94,8 +94,8 @@ pub struct RecordPage {
     pub version: u64,
     /// Their texts, as in the pool.
     pub records: Vec<String>,
-    /// Bytes of the volumes that they are about, by number.
-    pub sizes: BTreeMap<u64, u64>,
+    /// Numbers of the volumes that they are about, and how many bytes these have.
+    pub sizes: Vec<(u64, u64)>,
 }
 
 /// A place in the order of a pool's records.

@@ -49,7 +49,7 @@ impl Telling<'_> {
             is_last: true,
             version: self.array.generation,
             records: Vec::new(),
-            sizes: BTreeMap::new(),
+            sizes: Vec::new(),
         };
         let mut left = bytes_max;
         for (place, key) in self.feed.after(after) {

@@ -6,6 +6,18 @@ use crate::limits::{PAIRING_ATTEMPTS_MAX, PAIRING_LIFE};
 
 const SECOND: Duration = Duration::from_secs(1);
 
+fn page() -> RecordPage {
+    RecordPage {
+        opening: u64::MAX,
+        after: 2,
+        to: 5,
+        is_last: true,
+        version: 9,
+        records: vec![r#"{"key":{"host":"a"},"record":null}"#.to_owned()],
+        sizes: vec![(7, 1 << 30)],
+    }
+}
+
 fn report(life: u64, sequence: u64) -> Report {
     Report {
         protocol: PROTOCOL,
@@ -18,7 +30,7 @@ fn report(life: u64, sequence: u64) -> Report {
         pools: BTreeMap::from([("ab".to_owned(), PathState::Standby)]),
         configured: BTreeMap::from([("p".to_owned(), serde_json::json!({"a field": [1]}))]),
         readiness: Some(Readiness { reaches: ["ab".to_owned()].into(), ..Readiness::default() }),
-        records: BTreeMap::new(),
+        records: BTreeMap::from([("ab".to_owned(), page())]),
         heard: Some(BTreeMap::from([("ab".to_owned(), Mark { opening: 7, to: 3 })])),
     }
 }

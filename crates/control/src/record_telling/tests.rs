@@ -26,8 +26,10 @@ impl Pool {
     }
 
     fn add_host(&mut self, name: &str) {
-        let host =
-            Host { initiators: vec![format!("iqn.2026-11.org.example:{name}")], ..Host::default() };
+        let host = Host {
+            initiators: [format!("iqn.2026-11.org.example:{name}")].into(),
+            ..Host::default()
+        };
         self.array.hosts.insert(name.to_owned(), host);
         self.write(&RecordKey::Host(name.to_owned()));
     }
@@ -112,7 +114,7 @@ fn the_size_of_a_volume_is_told_with_its_record_and_news_are_what_differs() {
     pool.array.map_volume(id, "a", (Some(3), array::Access::ReadWrite), &REST).unwrap();
     pool.write(&RecordKey::Volume(9));
     let page = pool.page(&[None], 1 << 16).unwrap();
-    assert_eq!(page.sizes, BTreeMap::from([(9, 9 * 4096)]));
+    assert_eq!(page.sizes, [(9, 9 * 4096)]);
     let news = page.news(&own, &|_| None);
     assert_eq!(news.into_keys().collect::<Vec<_>>(), [RecordKey::Volume(9)]);
     assert!(page.news(&pool.array, &|_| None).is_empty());

@@ -91,10 +91,19 @@ fn two_that_were_paired_know_what_each_says() {
         let pools = BTreeMap::from([("ab".to_owned(), state)]);
         let configured = BTreeMap::from([("p".to_owned(), serde_json::json!({"state": state}))]);
         let readiness = Readiness { reaches: ["cd".to_owned()].into(), ..Readiness::default() };
-        one.link.tell(&portals, &pools, &configured, &readiness);
+        let heard = Some(BTreeMap::from([("ef".to_owned(), Mark { opening: 1, to: 2 })]));
+        one.link.tell(Own {
+            portals: portals.clone(),
+            pools: pools.clone(),
+            configured: configured.clone(),
+            readiness: readiness.clone(),
+            records: BTreeMap::new(),
+            heard: heard.clone(),
+        });
         soon("what it says", || two.link.views()[&1].pools.as_ref() == Some(&pools));
         let view = &two.link.views()[&1];
         assert_eq!((&view.configured, view.readiness.as_ref()), (&configured, Some(&readiness)));
+        assert_eq!(view.heard, heard);
     }
     let view = two.link.views()[&1].clone();
     assert_eq!((view.portals, view.version.as_deref()), (portals.clone(), Some("0.1.0")));

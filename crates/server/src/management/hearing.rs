@@ -129,7 +129,7 @@ impl Management {
         &self,
         plane: &mut DataPlane,
         before: &BTreeSet<VolumeId>,
-        sizes: &BTreeMap<u64, u64>,
+        sizes: &[(u64, u64)],
     ) {
         let array = self.saving.accepted();
         let after: BTreeSet<VolumeId> = array.mapped_volumes().collect();
@@ -146,13 +146,8 @@ impl Management {
     }
 
     /// Front ends hear how large volumes are.
-    fn show_sizes(
-        &self,
-        plane: &mut DataPlane,
-        mapped: &BTreeSet<VolumeId>,
-        sizes: &BTreeMap<u64, u64>,
-    ) {
-        for (&number, &size_bytes) in sizes {
+    fn show_sizes(&self, plane: &mut DataPlane, mapped: &BTreeSet<VolumeId>, sizes: &[(u64, u64)]) {
+        for &(number, size_bytes) in sizes {
             if mapped.contains(&VolumeId(number)) {
                 plane.exports.tell(&ExportEvent::Resized(VolumeId(number), size_bytes));
             }
