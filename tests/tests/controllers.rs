@@ -580,7 +580,7 @@ fn a_standby_shows_hosts_what_is_made_resized_and_unmapped_at_the_other_one() ->
 /// More than fits into some messages, in an order in which mappings may come before their hosts.
 #[test]
 fn a_standby_hears_of_hundreds_of_volumes_and_hosts_and_follows_as_they_change() -> Result<()> {
-    const VOLUMES: usize = 300;
+    const VOLUMES: usize = 150;
     let pair = Pair::start()?;
     for number in 0..VOLUMES {
         let (host, volume) = (format!("h{number}"), format!("p/v{number}"));

@@ -16,6 +16,7 @@ mod slots;
 mod tests;
 
 pub use feed::Feed;
+pub(crate) use feed::is_told;
 pub use slots::{Blocks, Found, Loaded, Placed, Slots, Unplaced};
 
 /// Makes an account of CHAP unreadable for whoever finds a pool; `None` if there is none, or its

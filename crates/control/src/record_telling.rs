@@ -11,7 +11,7 @@ use block::VolumeId;
 
 use crate::limits::LINK_RECORDS_MAX;
 use crate::link::{Mark, RecordPage};
-use crate::pool_records::{Feed, Found, Seal, parse, text, tombstone};
+use crate::pool_records::{Feed, Found, Seal, is_told, parse, text, tombstone};
 
 /// An open pool, whose records are told.
 pub struct Telling<'a> {
@@ -93,12 +93,12 @@ impl RecordPage {
         Mark { opening: self.opening, to: self.to }
     }
 
-    /// The records that say something else than a configuration. Those that a later program wrote are left:
-    /// they are in the pool.
+    /// The records that say something else than a configuration. Those that only a later program knows, or
+    /// tells, are left: they are in the pool.
     pub fn news(&self, array: &Configuration, seal: Seal<'_>) -> BTreeMap<RecordKey, Found> {
         let mut news = BTreeMap::new();
         for told in &self.records {
-            let Some((key, record)) = parse(told) else { continue };
+            let Some((key, record)) = parse(told).filter(|(key, _)| is_told(key)) else { continue };
             let known = text(array, &key, seal).unwrap_or_else(|| tombstone(&key));
             if known != *told {
                 news.insert(key, Found { version: self.version, record });

@@ -412,6 +412,10 @@ pub const LINK_CONNECTIONS_PER_ADDRESS: usize = 16;
 /// The pause before a peer is connected to again after that failed.
 pub const LINK_RETRY: Duration = Duration::from_secs(1);
 
+/// How long a controller whose configuration cannot be saved waits before it takes records of another one's
+/// pools again.
+pub const RECORDS_HEARD_AGAIN: Duration = Duration::from_secs(10);
+
 /// How long the owner of an image of Ceph serves without its heartbeat at most, where an array has several
 /// controllers: the cluster lets others break the lock of a client that it has not heard for 30 s
 /// (osd_client_watch_timeout).

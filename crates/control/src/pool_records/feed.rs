@@ -43,7 +43,7 @@ impl Feed {
 
 /// Whether another controller needs it before it opens the pool: to show hosts the logical units that they
 /// may see. The rest it finds in the pool.
-const fn is_told(key: &RecordKey) -> bool {
+pub(crate) const fn is_told(key: &RecordKey) -> bool {
     match key {
         RecordKey::Array | RecordKey::Host(_) | RecordKey::Group(_) | RecordKey::Volume(_) => true,
         RecordKey::Owner

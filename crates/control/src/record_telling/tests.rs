@@ -1,4 +1,4 @@
-//! What is told of records: all of them, then what changed, a page at a time, to the one who has heard least.
+//! Records are told: all of them, then those that changed, a page at a time, to the one who has heard least.
 
 use array::{FreeLuns, Host, Rest};
 
@@ -124,5 +124,6 @@ fn the_size_of_a_volume_is_told_with_its_record_and_news_are_what_differs() {
     assert_eq!(heard(&grown), [RecordKey::Volume(9)]);
     let mut strange = page;
     strange.records = vec!["{}".to_owned(), r#"{"key":"later"}"#.to_owned(), String::new()];
+    strange.records.push(crate::pool_records::unit_text(id, "{}".to_owned()));
     assert!(strange.news(&own, &|_| None).is_empty(), "what a later program says is left");
 }

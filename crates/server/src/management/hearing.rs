@@ -5,6 +5,7 @@
 //! is taken at a time, and the next one is asked for when it is saved.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
 use api::{PathState, Severity};
 use array::RecordKey;
@@ -17,6 +18,7 @@ use super::pools::absent_export;
 use super::{Management, hexadecimal};
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
+use crate::limits::RECORDS_HEARD_AGAIN;
 
 /// How far the records of others' pools were heard.
 #[derive(Default)]
@@ -25,10 +27,13 @@ pub(super) struct Hearing {
     marks: BTreeMap<String, Mark>,
     /// A page that is being saved.
     taking: Option<Taking>,
-    /// Records that need others which were not told yet.
+    /// Records that need others which were not told yet, and the sizes of their volumes.
     waiting: BTreeMap<RecordKey, Found>,
+    waiting_sizes: Vec<(u64, u64)>,
     /// What could not be taken, as administrators were told.
     problems: BTreeSet<String>,
+    /// When a page was taken last.
+    taken_at: Option<Instant>,
 }
 
 /// A page that was taken.
@@ -37,6 +42,16 @@ struct Taking {
     end: Mark,
     /// The version of the configuration that has it.
     version: u64,
+}
+
+impl Hearing {
+    /// What was taken could not be saved: all is heard anew.
+    pub(super) fn begin_anew(&mut self) {
+        self.marks.clear();
+        self.waiting.clear();
+        self.waiting_sizes.clear();
+        self.taking = None;
+    }
 }
 
 impl Management {
@@ -67,7 +82,11 @@ impl Management {
             hearing.marks.insert(pool, end);
             self.tell_peer_access(plane);
         }
+        let taken_at =
+            self.peers.hearing.taken_at.filter(|_| self.saving.failing_since().is_some());
+        let rests = taken_at.is_some_and(|at| at.elapsed() < RECORDS_HEARD_AGAIN);
         if self.peers.hearing.taking.is_none()
+            && !rests
             && let Some((pool, name, page)) = self.next_page()
         {
             self.take_page(plane, (pool, &name), &page);
@@ -103,17 +122,21 @@ impl Management {
         let news = page.news(self.saving.accepted(), &|key| sealer.seal(key));
         let mut found = std::mem::take(&mut self.peers.hearing.waiting);
         found.extend(news);
+        let mut sizes = std::mem::take(&mut self.peers.hearing.waiting_sizes);
+        sizes.extend(&page.sizes);
         let before: BTreeSet<VolumeId> = self.saving.accepted().mapped_volumes().collect();
         if found.is_empty() {
-            self.show_sizes(plane, &before, &page.sizes);
+            self.show_sizes(plane, &before, &sizes);
             self.peers.hearing.marks.insert(pool, page.end());
             return;
         }
+        self.peers.hearing.taken_at = Some(Instant::now());
         let (version, problems) = self.take_records(plane, name, (&found, page.version));
-        self.show_volumes(plane, &before, &page.sizes);
+        self.show_volumes(plane, &before, &sizes);
         self.peers.hearing.taking = Some(Taking { pool, end: page.end(), version });
         if !problems.is_empty() && !page.is_last {
             self.peers.hearing.waiting = found;
+            self.peers.hearing.waiting_sizes = sizes;
             return;
         }
         for problem in problems {

@@ -5,6 +5,7 @@
 //! time, and a thread compares what was read with the configuration.
 
 mod comparing;
+mod ownership;
 mod restoring;
 mod taking;
 mod telling;
@@ -14,21 +15,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use api::{Problem, Severity};
-use array::{OwnerRecord, RecordKey};
+use array::RecordKey;
 use block::{BLOCK, ByteRange, DeviceKind, Request, Response, VolumeId};
 use bytes::Bytes;
-use control::change::Touched;
 use control::pool_records::{
     self, Authority, Blocks, Slots, Unplaced, belongs, owner_text, tombstone,
 };
-use control::reopening::Trouble;
 use store::{Change, Failure, Health, Outcome, RECORDS};
 
 use super::jobs::Job;
-use super::pools::{UnavailablePool, pool_unavailable};
 use super::{Management, Progress};
 use crate::data_plane::{DataPlane, Ticket};
-use crate::exports::ExportEvent;
 use crate::limits::{
     RECORDS_PATIENCE, RECORDS_READ_BYTES, RECORDS_ROUTED_AT_ONCE, RECORDS_WRITTEN_AT_ONCE,
 };
@@ -529,48 +526,6 @@ impl Management {
         Ok(Progress::done())
     }
 
-    /// Whether the array that used a pool last was this one, or the one that it was imported from.
-    fn is_ours(&self, plane: &DataPlane, pool: PoolId, owner: &OwnerRecord) -> bool {
-        let name = plane.pools.get(pool).map_or("", |pool| &pool.name);
-        let before = self.configuration.imported_from.get(name);
-        owner.array == self.configuration.uuid || before == Some(&owner.array)
-    }
-
-    /// A pool says that it is this array's: whose it was does not count any more.
-    fn owner_written(&mut self, plane: &DataPlane, pool: PoolId) {
-        let Some(name) = plane.pools.get(pool).map(|pool| &pool.name) else { return };
-        if self.configuration.imported_from.contains_key(name) {
-            let mut draft = self.saving.draft();
-            draft.array.imported_from.remove(name);
-            self.accept(draft, Touched::Nobody);
-        }
-    }
-
-    /// Another array has used the pool since: its volumes may be others, and hosts may see them there.
-    fn refuse_foreign(&mut self, plane: &mut DataPlane, pool: PoolId, owner: &OwnerRecord) {
-        let waiting = self.records.owner_awaited.remove(&pool);
-        let waiting = waiting.and_then(|ticket| self.under_way.remove(&ticket));
-        let volumes: Vec<VolumeId> = plane.volumes_of(pool).collect();
-        let Some(closed) = self.stop_serving(plane, pool) else { return };
-        for volume in volumes {
-            plane.exports.tell(&ExportEvent::Removed(volume));
-        }
-        self.announce_absent_volumes(plane);
-        self.luns_changed = Touched::All;
-        let reason = format!(
-            "array {} has used it since: forget it here ('gantry pool delete --force') and take it \
-             back by 'gantry pool import'",
-            owner.target_name
-        );
-        let problem = pool_unavailable(&closed.name, &reason);
-        let unavailable = UnavailablePool::because(reason);
-        self.set_unavailable(&closed.name, unavailable, Trouble::Undecided);
-        if let Some(work) = waiting {
-            self.answer(work.caller, Err(problem));
-        }
-        self.in_background(move || drop(closed));
-    }
-
     /// Finds the pools of records that changed.
     fn route_records(&mut self, plane: &mut DataPlane) {
         for _ in 0..RECORDS_ROUTED_AT_ONCE {
@@ -673,16 +628,6 @@ impl Management {
         let request =
             Request::Write { range: placed.blocks.range(), data: Bytes::from(placed.bytes) };
         self.ask(plane, pool, request, Doing::Write { key, left: placed.left, hosts });
-    }
-
-    fn owner_record(&self, exported: bool) -> OwnerRecord {
-        OwnerRecord {
-            array: self.configuration.uuid.clone(),
-            target_name: self.configuration.target_name.clone(),
-            machine: self.records.machine.clone(),
-            exported,
-            controller: self.controller().number(),
-        }
     }
 
     fn record_written(

@@ -14,7 +14,6 @@ use array::{Configuration, RecordKey, Secrets};
 use control::change::{ConfigurationChange, Draft, Touched};
 
 use super::facts::Facts;
-use super::hearing::Hearing;
 use super::problems::internal;
 use super::{Caller, Management, Next, Progress};
 use crate::data_directory::DataDirectory;
@@ -276,7 +275,7 @@ impl Management {
         self.saving.next = self.in_effect();
         self.saving.touched = Touched::Nobody;
         self.saving.saved = self.saving.changed;
-        self.peers.hearing = Hearing::default();
+        self.peers.hearing.begin_anew();
         let reason = format!("the configuration cannot be saved: {}", failed.reason);
         self.go_on(plane, self.saving.changed, Some(internal(&reason)));
     }
