@@ -560,7 +560,7 @@ impl Mirror {
             uuid: member.uuid,
             slot: member.slot,
             size_bytes: member.size_bytes,
-            state: self.told_state(member),
+            state: member.state,
             errors: member.errors,
             is_unreliable: member.is_unreliable,
             healed_blocks: member.healed_blocks,
@@ -574,16 +574,6 @@ impl Mirror {
             generation: self.generation(),
             members: self.members.iter().filter(|member| member.is_listed).map(member).collect(),
             resilver: self.rebuild_status(),
-        }
-    }
-
-    /// What a member is told to be. It is current once the list is durable that says so: before, a power
-    /// failure would take that back, and whoever took away the others meanwhile would have nothing.
-    fn told_state(&self, member: &Member) -> MemberState {
-        let known = self.list.entry(member.uuid).map(|entry| entry.state);
-        match (member.state, known) {
-            (MemberState::Current, Some(MemberState::Resilvering)) => MemberState::Resilvering,
-            (state, _) => state,
         }
     }
 }
