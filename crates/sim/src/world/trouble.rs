@@ -65,10 +65,13 @@ impl World {
         members.into_iter().find(|member| member.uuid == uuid).map(|member| member.state)
     }
 
-    /// Copies of a device that hold everything.
+    /// Copies of a device that hold everything, by a list that is durable: the engine counts on a copy a
+    /// little earlier, as it does on those that it is made from (74004734).
     pub(super) fn sound_copies(&self, device: usize) -> usize {
+        let Some(list) = self.newest_list(device) else { return 0 };
+        let is_current = |uuid| self.is_current(uuid) && list.is_current(uuid);
         let members = self.slots.devices[device].iter();
-        members.filter(|m| m.state == State::Sound && self.is_current(m.uuid)).count()
+        members.filter(|m| m.state == State::Sound && is_current(m.uuid)).count()
     }
 
     /// A copy to which something may happen: another one that is sound and current is left.
