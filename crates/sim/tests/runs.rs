@@ -90,6 +90,17 @@ fn runs_with_mirrors_that_leave_that_failed_once_break_no_promise() {
     }
 }
 
+/// The simulated world's mistakes: what rotted in a cache alone, what came back and was filled from rotten
+/// copies, a mended copy that counted as spoilt, and one that counted as current a little early.
+#[test]
+fn runs_with_copies_that_rot_and_lie_that_failed_once_break_no_promise() {
+    for seed in [72_015_203, 72_004_523, 72_011_161, 74_004_734] {
+        let run = Run { mirrors: MirrorShare::All, departures: 30, ..Run::new(seed, 10_000) };
+        let made = World::run(&run);
+        assert!(made.violation.is_none(), "seed {seed}: {:?}", made.violation);
+    }
+}
+
 /// A scrub that knew checksums of a checkpoint before the last one took a copy that had missed both for the
 /// good one.
 #[test]
