@@ -93,9 +93,9 @@ pub const LINK_ADDRESS_BYTES_MAX: usize = 256;
 /// Bytes of the descriptions of pools in a message; pools that do not fit in are left out.
 pub const LINK_POOLS_BYTES_MAX: usize = 48 << 10;
 
-/// Bytes of descriptions of pools and of records in a message. What does not fit in is told in the next one; a
-/// record that is longer by itself is not told, and is found in the pool.
-pub const LINK_RECORDS_BYTES_MAX: usize = 56 << 10;
+/// Bytes of descriptions of pools and of records in a message. Records that do not fit in are told in the next
+/// one; one that is longer by itself than what descriptions leave is not told, and is found in the pool.
+pub const LINK_RECORDS_BYTES_MAX: usize = 48 << 10;
 
 /// Records of a pool in a message.
 pub const LINK_RECORDS_MAX: usize = 256;

@@ -21,13 +21,18 @@ pub fn describe<'a>(
     let mut described = BTreeMap::new();
     for (name, pool) in pools.filter(|(_, pool)| can_be_reached(pool)) {
         let Ok(value) = serde_json::to_value(pool) else { continue };
-        let bytes = name.len() + value.to_string().len();
+        let bytes = bytes((name, &value));
         if bytes <= left {
             left -= bytes;
             described.insert(name.clone(), value);
         }
     }
     described
+}
+
+/// Bytes of a description in a message.
+pub fn bytes((name, described): (&String, &Value)) -> usize {
+    name.len() + described.to_string().len()
 }
 
 fn can_be_reached(pool: &Pool) -> bool {

@@ -29,19 +29,18 @@ impl Telling<'_> {
     /// The place behind which something is to be told: the one that all of these have come to. `None` if
     /// all have heard everything, or nobody hears.
     pub fn after(&self, heard: impl Iterator<Item = Option<Mark>>) -> Option<u64> {
-        let place = |mark: Option<Mark>| {
-            mark.filter(|mark| mark.opening == self.opening).map_or(0, |mark| mark.to)
-        };
-        heard.map(place).min().filter(|place| *place < self.feed.last())
+        let places = heard.map(|mark| place_of(mark, self.opening));
+        places.min().filter(|place| *place < self.feed.last())
     }
 
-    /// What changed behind a place, in so many bytes at most; `size_of` knows the volumes of the pool.
+    /// What changed behind a place: as much as fits into what is left of a message, of which records may have
+    /// so many bytes. `size_of` knows the volumes of the pool. `None` if nothing fits in.
     pub fn page(
         &self,
         after: u64,
-        bytes_max: usize,
+        (left, bytes_max): (usize, usize),
         size_of: impl Fn(VolumeId) -> Option<u64>,
-    ) -> RecordPage {
+    ) -> Option<RecordPage> {
         let mut page = RecordPage {
             opening: self.opening,
             after,
@@ -51,27 +50,39 @@ impl Telling<'_> {
             records: Vec::new(),
             sizes: Vec::new(),
         };
-        let mut left = bytes_max;
+        let mut left = left.saturating_sub(PAGE_BYTES);
         for (place, key) in self.feed.after(after) {
-            let text = text(self.array, key, self.seal).unwrap_or_else(|| tombstone(key));
+            let text = told_text(self.array, key, self.seal);
             let bytes = message_bytes(&text);
-            let is_full = bytes > left || page.records.len() == LINK_RECORDS_MAX;
-            if is_full && !page.records.is_empty() {
+            if PAGE_BYTES + bytes > bytes_max {
+                page.to = place;
+                continue;
+            }
+            if bytes > left || page.records.len() == LINK_RECORDS_MAX {
                 page.is_last = false;
                 break;
             }
-            page.to = place;
-            if is_full {
-                continue;
-            }
-            left -= bytes;
+            (page.to, left) = (place, left - bytes);
             page.records.push(text);
             if let RecordKey::Volume(id) = key {
                 page.sizes.extend(size_of(VolumeId(*id)).map(|size| (*id, size)));
             }
         }
-        page
+        (page.to > after).then_some(page)
     }
+}
+
+/// Bytes of a page in a message besides its records.
+const PAGE_BYTES: usize = 256;
+
+/// The place in the order of an opening that a mark says; 0 where it is of another one.
+fn place_of(mark: Option<Mark>, opening: u64) -> u64 {
+    mark.filter(|mark| mark.opening == opening).map_or(0, |mark| mark.to)
+}
+
+/// What is told of an object, or of its end.
+fn told_text(array: &Configuration, key: &RecordKey, seal: Seal<'_>) -> String {
+    text(array, key, seal).unwrap_or_else(|| tombstone(key))
 }
 
 /// Bytes of a record in a message, with the size of its volume.
@@ -84,8 +95,12 @@ fn message_bytes(text: &str) -> usize {
 impl RecordPage {
     /// Whether it goes on where a controller is that has heard so much.
     pub fn continues(&self, mark: Option<Mark>) -> bool {
-        let place = mark.filter(|mark| mark.opening == self.opening).map_or(0, |mark| mark.to);
-        (self.after..self.to).contains(&place)
+        (self.after..self.to).contains(&place_of(mark, self.opening))
+    }
+
+    /// Bytes of it in a message, about, and not less.
+    pub fn bytes(&self) -> usize {
+        PAGE_BYTES + self.records.iter().map(|text| message_bytes(text)).sum::<usize>()
     }
 
     /// The place where whoever has heard it is.
@@ -99,8 +114,7 @@ impl RecordPage {
         let mut news = BTreeMap::new();
         for told in &self.records {
             let Some((key, record)) = parse(told).filter(|(key, _)| is_told(key)) else { continue };
-            let known = text(array, &key, seal).unwrap_or_else(|| tombstone(&key));
-            if known != *told {
+            if told_text(array, &key, seal) != *told {
                 news.insert(key, Found { version: self.version, record });
             }
         }

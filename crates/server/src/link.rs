@@ -73,14 +73,13 @@ pub(crate) struct View {
 }
 
 /// How this controller is.
-#[derive(Debug, Default)]
-pub(crate) struct Own {
+pub(crate) struct Own<'a> {
     /// Portals, each with its target portal group.
     pub(crate) portals: BTreeMap<SocketAddr, u16>,
     /// How it serves pools, by their identifiers.
     pub(crate) pools: BTreeMap<String, PathState>,
     /// The pools that it serves, described.
-    pub(crate) configured: BTreeMap<String, serde_json::Value>,
+    pub(crate) configured: &'a BTreeMap<String, serde_json::Value>,
     pub(crate) readiness: Readiness,
     /// Records that others have not heard, of pools that it serves.
     pub(crate) records: BTreeMap<String, RecordPage>,
@@ -88,12 +87,12 @@ pub(crate) struct Own {
     pub(crate) heard: Option<BTreeMap<String, Mark>>,
 }
 
-impl Own {
+impl Own<'_> {
     fn is_said_by(&self, report: &Report) -> bool {
         report.readiness.as_ref() == Some(&self.readiness)
             && (&report.portals, &report.pools) == (&self.portals, &self.pools)
             && (&report.records, &report.heard) == (&self.records, &self.heard)
-            && report.configured == self.configured
+            && report.configured == *self.configured
     }
 }
 
@@ -179,20 +178,19 @@ impl Link {
     }
 
     /// Says how this controller is; the others are told if that is new.
-    pub(crate) fn tell(&self, own: Own) {
+    pub(crate) fn tell(&self, own: &Own<'_>) {
         self.told.send_if_modified(|report| {
             if own.is_said_by(report) {
                 return false;
             }
-            let Own { portals, pools, configured, readiness, records, heard } = own;
             *report = Arc::new(Report {
                 sequence: report.sequence + 1,
-                portals,
-                pools,
-                configured,
-                readiness: Some(readiness),
-                records,
-                heard,
+                portals: own.portals.clone(),
+                pools: own.pools.clone(),
+                configured: own.configured.clone(),
+                readiness: Some(own.readiness.clone()),
+                records: own.records.clone(),
+                heard: own.heard.clone(),
                 ..Report::clone(report)
             });
             true

@@ -38,7 +38,7 @@ impl Pool {
         let telling =
             Telling { opening: 5, feed: self.slots.feed(), array: &self.array, seal: &|_| None };
         let after = telling.after(heard.iter().copied())?;
-        Some(telling.page(after, bytes_max, |id| Some(id.0 * 4096)))
+        telling.page(after, (bytes_max, bytes_max), |id| Some(id.0 * 4096))
     }
 }
 
@@ -77,7 +77,8 @@ fn pages_follow_each_other_and_the_one_who_has_heard_least_is_told() {
     let (mut mark, mut told, mut pages) = (None, Vec::new(), 0);
     while let Some(page) = pool.page(&[mark], 20_000) {
         assert!(page.continues(mark));
-        assert!(page.records.iter().map(|record| message_bytes(record)).sum::<usize>() <= 20_000);
+        assert!(page.bytes() <= 20_000);
+        assert!(serde_json::to_string(&page).unwrap().len() <= page.bytes());
         told.extend(heard(&page));
         mark = Some(page.end());
         pages += 1;
@@ -126,4 +127,21 @@ fn the_size_of_a_volume_is_told_with_its_record_and_news_are_what_differs() {
     strange.records = vec!["{}".to_owned(), r#"{"key":"later"}"#.to_owned(), String::new()];
     strange.records.push(crate::pool_records::unit_text(id, "{}".to_owned()));
     assert!(strange.news(&own, &|_| None).is_empty(), "what a later program says is left");
+}
+
+/// What another pool's records leave of a message is little, or nothing: that costs time, and no record.
+#[test]
+fn what_does_not_fit_beside_the_records_of_another_pool_is_told_in_the_next_message() {
+    let mut pool = Pool::new();
+    (0..3).for_each(|number| pool.add_host(&format!("host-{number}")));
+    let telling =
+        Telling { opening: 5, feed: pool.slots.feed(), array: &pool.array, seal: &|_| None };
+    let page = |after, left| telling.page(after, (left, 20_000), |_| None);
+    for left in [0, PAGE_BYTES, PAGE_BYTES + 50] {
+        assert_eq!(page(0, left), None, "{left}");
+    }
+    let one = page(0, PAGE_BYTES + 300).unwrap();
+    assert_eq!((heard(&one), one.is_last), (hosts(&["host-0"]), false));
+    let rest = page(one.to, 20_000).unwrap();
+    assert_eq!((heard(&rest), rest.is_last), (hosts(&["host-1", "host-2"]), true));
 }

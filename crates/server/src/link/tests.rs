@@ -92,10 +92,10 @@ fn two_that_were_paired_know_what_each_says() {
         let configured = BTreeMap::from([("p".to_owned(), serde_json::json!({"state": state}))]);
         let readiness = Readiness { reaches: ["cd".to_owned()].into(), ..Readiness::default() };
         let heard = Some(BTreeMap::from([("ef".to_owned(), Mark { opening: 1, to: 2 })]));
-        one.link.tell(Own {
+        one.link.tell(&Own {
             portals: portals.clone(),
             pools: pools.clone(),
-            configured: configured.clone(),
+            configured: &configured,
             readiness: readiness.clone(),
             records: BTreeMap::new(),
             heard: heard.clone(),

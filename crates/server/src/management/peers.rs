@@ -41,6 +41,8 @@ pub(super) struct Peers {
     /// What they are told of the pools that are served here, and of which version of the configuration and
     /// of how pools are served that is.
     described: (Option<Version>, BTreeMap<String, serde_json::Value>),
+    /// Bytes of that in a message.
+    described_bytes: usize,
     /// Why pools that they serve cannot be known here, by controller and name.
     obstacles: BTreeMap<(u16, String), String>,
     /// When pools are given back to them.
@@ -61,6 +63,7 @@ impl Peers {
             take_over: TakingOver::new(after),
             maintenance: InMaintenance::new(),
             described: (None, BTreeMap::new()),
+            described_bytes: 0,
             obstacles: BTreeMap::new(),
             fail_back: FailingBack::default(),
             hearing: Hearing::default(),
@@ -83,16 +86,16 @@ impl Management {
             let served = self.configuration.pools.iter().filter(|(_, pool)| {
                 pools.get(&hexadecimal(&pool.uuid)) == Some(&PathState::ActiveOptimized)
             });
-            self.peers.described = (Some(version), pool_learning::describe(served));
+            let described = pool_learning::describe(served);
+            self.peers.described_bytes = described.iter().map(pool_learning::bytes).sum();
+            self.peers.described = (Some(version), described);
         }
-        let configured = self.peers.described.1.clone();
-        let records = self.told_records(plane, &configured);
-        link.tell(Own {
+        link.tell(&Own {
             portals: self.own_portals(),
             pools,
-            configured,
+            configured: &self.peers.described.1,
             readiness: self.own_readiness(),
-            records,
+            records: self.told_records(plane, self.peers.described_bytes),
             heard: self.heard_records(plane),
         });
         let views = link.views();

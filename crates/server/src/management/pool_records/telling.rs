@@ -7,7 +7,6 @@ use block::VolumeId;
 use control::limits::LINK_RECORDS_BYTES_MAX;
 use control::link::{Mark, RecordPage};
 use control::record_telling::Telling;
-use serde_json::Value;
 
 use super::{Management, Phase};
 use crate::data_plane::DataPlane;
@@ -19,19 +18,15 @@ impl Management {
     pub(in crate::management) fn told_records(
         &self,
         plane: &DataPlane,
-        described: &BTreeMap<String, Value>,
+        described_bytes: usize,
     ) -> BTreeMap<String, RecordPage> {
         let listening = self.peers.views.values().filter(|view| view.is_paired);
         let heard: Vec<_> = listening.filter_map(|view| view.heard.as_ref()).collect();
-        let mut told = BTreeMap::new();
-        if heard.is_empty() {
-            return told;
-        }
-        let bytes = described.iter().map(|(name, value)| name.len() + value.to_string().len());
-        let mut left = LINK_RECORDS_BYTES_MAX.saturating_sub(bytes.sum());
+        let bytes_max = LINK_RECORDS_BYTES_MAX.saturating_sub(described_bytes);
+        let (mut left, mut told) = (bytes_max, BTreeMap::new());
         for &pool in self.records.pools.keys() {
-            if let Some((name, page)) = self.told_page(plane, pool, (&heard, left)) {
-                left = left.saturating_sub(page.records.iter().map(String::len).sum());
+            if let Some((name, page)) = self.told_page(plane, pool, &heard, (left, bytes_max)) {
+                left = left.saturating_sub(page.bytes());
                 told.insert(name, page);
             }
         }
@@ -42,7 +37,8 @@ impl Management {
         &self,
         plane: &DataPlane,
         pool: PoolId,
-        (heard, bytes_max): (&[&BTreeMap<String, Mark>], usize),
+        heard: &[&BTreeMap<String, Mark>],
+        bytes: (usize, usize),
     ) -> Option<(String, RecordPage)> {
         let kept =
             self.records.pools.get(&pool).filter(|kept| matches!(kept.phase, Phase::Ready))?;
@@ -57,7 +53,7 @@ impl Management {
         };
         let after = telling.after(heard.iter().map(|marks| marks.get(&name).copied()))?;
         let size_of = |id| served.store.volume(id).map(|volume| volume.spec.size_bytes);
-        Some((name, telling.page(after, bytes_max, size_of)))
+        Some((name, telling.page(after, bytes, size_of)?))
     }
 
     /// A volume has another size: it is told with its record.
