@@ -54,7 +54,7 @@ impl Telling<'_> {
         for (place, key) in self.feed.after(after) {
             let text = told_text(self.array, key, self.seal);
             let bytes = message_bytes(&text);
-            if PAGE_BYTES + bytes > bytes_max {
+            if PAGE_BYTES + bytes > bytes_max && page.records.is_empty() {
                 page.to = place;
                 continue;
             }
