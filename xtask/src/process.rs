@@ -21,10 +21,8 @@ pub(crate) fn run_with<S: AsRef<OsStr>>(
 ) -> Result<()> {
     let shown = shown(program, arguments);
     terminal::complain!("$ {shown}");
-    let status = Command::new(program)
-        .args(arguments)
+    let status = command(program, arguments)
         .envs(variables.iter().copied())
-        .current_dir(workspace::root())
         .stdin(Stdio::null())
         .status()
         .with_context(|| format!("starting {program}"))?;
@@ -42,10 +40,8 @@ pub(crate) fn run_unseen<S: AsRef<OsStr>>(
 ) -> Result<(String, Result<()>)> {
     let shown = shown(program, arguments);
     let (mut reader, writer) = std::io::pipe()?;
-    let mut child = Command::new(program)
-        .args(arguments)
+    let mut child = command(program, arguments)
         .envs(variables.iter().copied())
-        .current_dir(workspace::root())
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)
         .stderr(writer)
@@ -62,9 +58,7 @@ pub(crate) fn run_unseen<S: AsRef<OsStr>>(
 /// Runs a program in the root of the work tree and returns what it printed.
 pub(crate) fn output<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Result<String> {
     let shown = shown(program, arguments);
-    let output = Command::new(program)
-        .args(arguments)
-        .current_dir(workspace::root())
+    let output = command(program, arguments)
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
@@ -73,6 +67,22 @@ pub(crate) fn output<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Result<
         bail!("'{shown}' failed ({})", output.status);
     }
     String::from_utf8(output.stdout).with_context(|| format!("'{shown}' did not print text"))
+}
+
+/// A program that starts in the root of the work tree. It hears nothing of the package that cargo runs us from: the
+/// build script of `ring` looks at those variables, so that it and all that uses it would be built once more after
+/// each change between `cargo xtask` and plain `cargo`.
+fn command<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> Command {
+    let mut command = Command::new(program);
+    command.args(arguments).current_dir(workspace::root());
+    let of_package =
+        |name: &str| ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|head| name.starts_with(head));
+    for (name, _) in std::env::vars_os() {
+        if name.to_str().is_some_and(of_package) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 fn shown<S: AsRef<OsStr>>(program: &str, arguments: &[S]) -> String {
