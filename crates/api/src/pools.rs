@@ -51,6 +51,10 @@ pub struct AttachMember {
     pub size_bytes: Option<u64>,
     /// The member that leaves when the new one holds everything, by its identity.
     pub replaces: Option<String>,
+    /// Whether it becomes the mirror's witness: a small device that several controllers reach, and that holds no copy.
+    /// With it one of them takes the pool also where another one is gone with a member.
+    #[serde(default)]
+    pub witness: bool,
 }
 
 /// The devices that step in when a member of a mirror is lost.
@@ -343,9 +347,9 @@ pub struct Member {
     pub healed_blocks: u64,
 }
 
-/// What a member's copy is worth.
+/// What a member's copy is worth, or that it is a witness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum MemberState {
     /// It holds all that was acknowledged.
     Current,
@@ -353,6 +357,10 @@ pub enum MemberState {
     Resilvering,
     /// It is not there, or failed: its copy is stale, and never read.
     Absent,
+    /// It holds no copy: it decides which controller may open the mirror without some of its members.
+    Witness,
+    /// A witness that is not there, or failed: without it the mirror is opened only with all of its members.
+    WitnessAbsent,
 }
 
 impl MemberState {
@@ -362,6 +370,8 @@ impl MemberState {
             Self::Current => "current",
             Self::Resilvering => "resilvering",
             Self::Absent => "absent",
+            Self::Witness => "witness",
+            Self::WitnessAbsent => "witness-absent",
         }
     }
 }

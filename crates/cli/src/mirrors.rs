@@ -16,8 +16,8 @@ impl Invocation {
     /// Commands about mirrors; others are none of them.
     pub(crate) fn mirrors(&self, command: &PoolCommand) -> Result<()> {
         match command {
-            PoolCommand::Attach { name, device, mirror, size } => {
-                self.attach(name, device, *mirror, *size)
+            PoolCommand::Attach { name, device, mirror, size, witness } => {
+                self.attach(name, device, *mirror, *size, *witness)
             }
             PoolCommand::Detach { name, device } => {
                 let (pool, member) = self.member(name, device)?;
@@ -29,7 +29,16 @@ impl Invocation {
             PoolCommand::Replace { name, old, new, size } => {
                 let (pool, member) = self.member(name, old)?;
                 let mirror = mirror_of(&pool, &member).context("no mirror has that device")?;
-                self.join_mirror(name, mirror, new, *size, Some(member))
+                let body = AttachMember {
+                    mirror,
+                    device: absolute_device(new)?,
+                    size_bytes: *size,
+                    replaces: Some(member),
+                    witness: false,
+                };
+                let said =
+                    format!("{new} has joined mirror {mirror} of pool {name} and is being filled.");
+                self.join_mirror(name, &body, said)
             }
             PoolCommand::Return { name, device } => {
                 let (_, member) = self.member(name, device)?;
@@ -76,7 +85,8 @@ impl Invocation {
         name: &str,
         device: &str,
         mirror: Option<usize>,
-        size: Option<u64>,
+        size_bytes: Option<u64>,
+        witness: bool,
     ) -> Result<()> {
         let pool: Pool = self.client.get(&pool_route(name)?)?;
         let count = if pool.mirrors.is_empty() { pool.devices.len() } else { pool.mirrors.len() };
@@ -85,22 +95,20 @@ impl Invocation {
             None if count == 1 => 0,
             None => bail!("the pool has {count} mirrors or devices: say which one by --mirror"),
         };
-        self.join_mirror(name, mirror, device, size, None)
+        let device_name = absolute_device(device)?;
+        let body =
+            AttachMember { mirror, device: device_name, size_bytes, replaces: None, witness };
+        let said = if witness {
+            format!("{device} is the witness of mirror {mirror} of pool {name}.")
+        } else {
+            format!("{device} has joined mirror {mirror} of pool {name} and is being filled.")
+        };
+        self.join_mirror(name, &body, said)
     }
 
-    fn join_mirror(
-        &self,
-        name: &str,
-        mirror: usize,
-        device: &str,
-        size_bytes: Option<u64>,
-        replaces: Option<String>,
-    ) -> Result<()> {
-        let body = AttachMember { mirror, device: absolute_device(device)?, size_bytes, replaces };
+    fn join_mirror(&self, name: &str, body: &AttachMember, said: String) -> Result<()> {
         let route = format!("{}/members", pool_route(name)?);
-        self.changed::<Pool>(Method::POST, &route, &body, |_| {
-            format!("{device} has joined mirror {mirror} of pool {name} and is being filled.")
-        })
+        self.changed::<Pool>(Method::POST, &route, body, |_| said)
     }
 
     fn remove_device(

@@ -55,6 +55,11 @@ pub(crate) enum PoolCommand {
         /// Its size; that of the mirror when left out.
         #[arg(long, value_parser = parse_size)]
         size: Option<u64>,
+        /// It becomes the mirror's witness: a small device that several controllers reach and that
+        /// holds no copy (64M or more). With it one of them takes the pool also where another one
+        /// is gone together with a member of the mirror.
+        #[arg(long)]
+        witness: bool,
     },
     /// Let a device leave its mirror. Its content stays as it is.
     Detach { name: String, device: String },

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use api::{AttachMember, Problem, ProblemKind, SetSpares, Severity};
 use array::{ArrayError, Configuration, KnownMember, PoolDevice};
-use store::limits::{MIRROR_MEMBERS_MAX, MIRROR_MEMBERS_WHILE_REPLACING_MAX};
+use store::limits::{DEVICE_BYTES_MIN, MIRROR_MEMBERS_MAX, MIRROR_MEMBERS_WHILE_REPLACING_MAX};
 use store::{MemberState, MemberStatus, MirrorStatus};
 
 use crate::Effect;
@@ -19,7 +19,7 @@ use crate::limits::{
     RETURN_PAUSE, RETURN_PAUSE_MAX, SPARE_PATIENCE, SPARE_PAUSE, STEADY_AFTER, UNRELIABLE_PAUSE,
 };
 use crate::pools::{Change, PoolEffect, do_to_pool, parse_device, save};
-use crate::problems::{conflict, gone, problem, refused};
+use crate::problems::{bad_request, conflict, gone, problem, refused};
 use crate::procedures::{AfterChange, AfterSave, Answer, OpenDevices, PoolId, Stage, View, Wait};
 
 /// A device that is to be a member of a mirror.
@@ -33,6 +33,8 @@ pub struct NewMember {
     pub mirror: u8,
     /// The member that leaves when this one is current.
     pub replaces: Option<[u8; 16]>,
+    /// Whether it is to be a witness.
+    pub is_witness: bool,
     /// Whether its file was there before.
     pub origin: Origin,
 }
@@ -63,6 +65,8 @@ pub struct Admitting {
     pub uuid: [u8; 16],
     /// The mirror that it joins; `None` if it is a member already.
     pub joins: Option<u8>,
+    /// Whether it joins as a witness.
+    pub is_witness: bool,
     /// Whether its file was there before: a new one is removed if it does not join.
     pub origin: Origin,
 }
@@ -84,6 +88,8 @@ pub const fn describe_state(state: MemberState) -> api::MemberState {
         MemberState::Current => api::MemberState::Current,
         MemberState::Resilvering => api::MemberState::Resilvering,
         MemberState::Absent => api::MemberState::Absent,
+        MemberState::Witness => api::MemberState::Witness,
+        MemberState::WitnessAbsent => api::MemberState::WitnessAbsent,
     }
 }
 
@@ -124,22 +130,46 @@ pub fn attach(name: &str, request: &AttachMember, view: &impl View) -> Result<St
     if replaces.is_some_and(|uuid| !mirror.members.iter().any(|member| member.uuid == uuid)) {
         return Err(no_member("in that mirror"));
     }
-    check_count(mirror, replaces.is_some())?;
+    if request.witness {
+        check_witness(mirror, replaces.is_some())?;
+    } else {
+        check_count(mirror, replaces.is_some())?;
+    }
     let device = parse_device(&request.device)?;
     let [_, accepted] = view.versions();
     accepted.check_new_device(name, &device).map_err(|error| refused(&error))?;
     view.check_free(name)?;
     let claimed = do_to_pool(PoolEffect::Claim(name.to_owned(), Purpose::Members));
-    let size_bytes = Some(request.size_bytes.unwrap_or(mirror.size_bytes));
+    let is_witness = request.witness;
+    let usual = if is_witness { DEVICE_BYTES_MIN } else { mirror.size_bytes };
+    let size_bytes = Some(request.size_bytes.unwrap_or(usual));
     let making = Making { devices: vec![device], size_bytes, origin: Origin::New };
     let (mirror, origin) = (mirror.device, Origin::New);
-    let new = NewMember { pool, name: name.to_owned(), mirror, replaces, origin };
+    let new = NewMember { pool, name: name.to_owned(), mirror, replaces, is_witness, origin };
     Ok(Stage::wait(Wait::Make(making, AfterMaking::Member(new))).after([claimed]))
+}
+
+/// Whether a witness may join a mirror.
+fn check_witness(mirror: &MirrorStatus, replaces: bool) -> Result<(), Problem> {
+    if replaces {
+        return Err(bad_request(
+            &"a witness replaces no member: detach the old one, then attach the new one",
+        ));
+    }
+    if mirror.members.iter().any(|member| member.state.is_witness()) {
+        let all = format!("mirror {} has a witness: detach that first", mirror.device);
+        return Err(conflict(&all));
+    }
+    if !mirror.is_mirror {
+        let plain = format!("device {} has one copy: attach another one first", mirror.device);
+        return Err(conflict(&plain));
+    }
+    Ok(())
 }
 
 /// Whether a device more may join a mirror.
 fn check_count(mirror: &MirrorStatus, replaces: bool) -> Result<(), Problem> {
-    let count = mirror.members.len();
+    let count = mirror.copies().count();
     let (most, advice) = if replaces {
         (MIRROR_MEMBERS_WHILE_REPLACING_MAX, "wait until the replaced one has left it")
     } else {
@@ -166,7 +196,8 @@ pub fn step_in(
         origin: Origin::There,
     };
     let (name, replaces, origin) = (name.to_owned(), Some(replaces), Origin::There);
-    let new = NewMember { pool, name: name.clone(), mirror, replaces, origin };
+    let is_witness = false;
+    let new = NewMember { pool, name: name.clone(), mirror, replaces, is_witness, origin };
     let message = format!("spare {} steps in at mirror {mirror}", spare.device);
     let told = Effect::note(Severity::Warning, format!("pool {name}"), message);
     let claimed = do_to_pool(PoolEffect::Claim(name, Purpose::Members));
@@ -178,11 +209,16 @@ pub(crate) fn made(new: NewMember, made: Made, view: &impl View) -> Stage {
     let Made { open, devices } = made;
     match (view.new_uuid(), devices.first().cloned()) {
         (Ok(uuid), Some(device)) => {
-            let NewMember { pool, name, mirror, replaces, origin } = new;
-            let change =
-                Change::AddMember { pool: name.clone(), device: device.clone(), uuid, replaces };
+            let NewMember { pool, name, mirror, replaces, is_witness, origin } = new;
+            let change = Change::AddMember {
+                pool: name.clone(),
+                device: device.clone(),
+                uuid,
+                replaces,
+                is_witness,
+            };
             let joins = Some(mirror);
-            let admitting = Admitting { pool, name, open, device, uuid, joins, origin };
+            let admitting = Admitting { pool, name, open, device, uuid, joins, is_witness, origin };
             save(change, AfterSave::AddMember(admitting))
         }
         (Ok(_), None) => Stage::refuse(gone()),
@@ -239,8 +275,9 @@ pub(crate) fn reopened(lost: LostMember, made: Result<Made, Problem>) -> Stage {
     match made.map(|made| (made.devices.first().cloned(), made.open)) {
         Ok((Some(device), open)) => {
             let LostMember { pool, name, uuid } = lost;
-            let (joins, origin) = (None, Origin::There);
-            Stage::wait(Wait::Admit(Admitting { pool, name, open, device, uuid, joins, origin }))
+            let (joins, is_witness, origin) = (None, false, Origin::There);
+            let admitting = Admitting { pool, name, open, device, uuid, joins, is_witness, origin };
+            Stage::wait(Wait::Admit(admitting))
         }
         Ok((None, _)) => Stage::refuse(gone()).after([ended]),
         Err(problem) => Stage::refuse(problem).after([ended]),
@@ -336,12 +373,13 @@ fn save_spares(name: String, spares: Vec<PoolDevice>) -> Stage {
 /// A member joins the configuration of a pool, or leaves it.
 pub(crate) fn apply(change: &Change, array: &mut Configuration) {
     match change {
-        Change::AddMember { pool, device, uuid, replaces } => {
+        Change::AddMember { pool, device, uuid, replaces, is_witness } => {
             let Some(pool) = array.pools.get_mut(pool) else { return };
             pool.mirroring.spares.retain(|spare| spare.device != device.device);
             pool.devices.push(device.clone());
-            let (uuid, device, replaces) = (*uuid, device.device.clone(), *replaces);
-            pool.mirroring.members.push(KnownMember { uuid, device, replaces });
+            let (uuid, device) = (*uuid, device.device.clone());
+            let (replaces, is_witness) = (*replaces, *is_witness);
+            pool.mirroring.members.push(KnownMember { uuid, device, replaces, is_witness });
         }
         Change::RemoveMember(pool, uuid) => {
             let Some(pool) = array.pools.get_mut(pool) else { return };
@@ -419,13 +457,13 @@ impl Lost {
         for mirror in mirrors.iter().filter(|mirror| mirror.is_mirror) {
             for member in &mirror.members {
                 match member.state {
-                    MemberState::Absent => {
+                    MemberState::Absent | MemberState::WitnessAbsent => {
                         self.lost(member, now);
                         if !is_there(member) && self.begin(member.uuid, now) {
                             deeds.push(Deed::Return(member.uuid));
                         }
                     }
-                    MemberState::Current | MemberState::Resilvering => {
+                    MemberState::Current | MemberState::Resilvering | MemberState::Witness => {
                         self.is_back(member.uuid, now)
                     }
                 }

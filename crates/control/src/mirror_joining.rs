@@ -69,7 +69,7 @@ pub(crate) fn made(pool: PoolId, name: String, made: Made, view: &impl View) -> 
     let Made { open, devices } = made;
     let known = |device: &PoolDevice| {
         let (uuid, device) = (view.new_uuid()?, device.device.clone());
-        Ok(KnownMember { uuid, device, replaces: None })
+        Ok(KnownMember { uuid, device, replaces: None, is_witness: false })
     };
     let members = devices.iter().map(known).collect::<Result<Vec<_>, Problem>>();
     match members.and_then(|members| Ok((members, view.new_uuid()?))) {

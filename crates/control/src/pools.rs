@@ -85,6 +85,8 @@ pub enum Change {
         uuid: [u8; 16],
         /// The member that leaves when it is current.
         replaces: Option<[u8; 16]>,
+        /// Whether it is a witness.
+        is_witness: bool,
     },
     /// A member has left the mirrors of the pool of that name, or never joined.
     RemoveMember(String, [u8; 16]),
@@ -251,6 +253,7 @@ pub(crate) fn devices_made(name: String, copies: u8, made: Made, view: &impl Vie
                 uuid,
                 device: device.device.clone(),
                 replaces: None,
+                is_witness: false,
             });
             let mirroring = Mirroring { members: known.collect(), ..Mirroring::default() };
             let configuration = Pool {

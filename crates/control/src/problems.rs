@@ -218,6 +218,7 @@ fn change_refused(error: &ChangeError) -> Problem {
         | ChangeError::MemberPresent
         | ChangeError::MemberBusy
         | ChangeError::LastMember
+        | ChangeError::WitnessRefused
         | ChangeError::NotThatMember
         | ChangeError::NotResilvering => conflict(error),
         ChangeError::MemberSize => bad_request(error),

@@ -5,7 +5,7 @@ mod members;
 mod pulse;
 mod slots;
 
-pub(crate) use members::{MemberNews, SeenMember};
+pub(crate) use members::{Absent, MemberNews, SeenMember};
 pub(crate) use slots::{OpenDevice, Slots};
 
 use std::time::{Duration, Instant};
@@ -136,11 +136,11 @@ impl Pool {
         options: PoolOptions,
         knowledge: Knowledge,
         tag: Tag,
-    ) -> Result<Self, Vec<OpenError>> {
+    ) -> Result<Self, Absent> {
         let (slots, absent) = members::open_devices(configuration, options.io, &knowledge.breaking);
         let is_taken = absent.iter().any(|(_, error)| matches!(error, OpenError::Held { .. }));
         if !absent.is_empty() && (is_taken || slots.iter().next().is_none()) {
-            return Err(absent.into_iter().map(|(_, error)| error).collect());
+            return Err(absent);
         }
         let context = knowledge.context(configuration.uuid);
         let store = Store::open(&slots.specs(), context, store_options(options), tag);
@@ -267,9 +267,14 @@ impl Pool {
 
     /// Another owner took a device: nothing more is asked of any. Hosts are told so before they are told
     /// of a write that was refused: the medium is well.
-    fn fence(&mut self, device: String) {
+    pub(crate) fn fence(&mut self, device: String) {
         self.fenced.get_or_insert(device);
         self.store.withdraw();
+    }
+
+    /// Whether somebody who holds a witness could open one of its mirrors without some of its members.
+    pub(crate) fn relies_on_witness(&self) -> bool {
+        self.mirrors().any(|mirror| mirror.relies_on_witness())
     }
 
     /// Looks whether another owner took a device, as far as is known without asking one.

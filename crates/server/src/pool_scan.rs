@@ -143,7 +143,7 @@ pub(crate) fn read_pool(
     name_last_devices(&mut mirrors, &loaded.records);
     let member = |device: &FoundDevice| {
         let (uuid, device) = (device.identity.member?, device.name.clone());
-        Some(KnownMember { uuid, device, replaces: None })
+        Some(KnownMember { uuid, device, replaces: None, is_witness: false })
     };
     // One that has left may have its label yet, and another device its number.
     let joined = |device: &FoundDevice| known.contains(&place_of(&device.identity));

@@ -276,6 +276,9 @@ fn describe_change(change: &Change, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Change::ExtendDevice { size_bytes, .. } => {
             write!(f, "extend the pool to {size_bytes} bytes")
         }
+        Change::AttachWitness { device, member } => {
+            write!(f, "attach slot {} to device {device} as its witness", member.slot)
+        }
         Change::AttachMember { device, member } => {
             write!(f, "attach slot {} to device {device}", member.slot)
         }

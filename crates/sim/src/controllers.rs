@@ -120,7 +120,12 @@ impl World {
             snapshot: false,
             created: 0,
         };
-        for change in [Change::CreateVolume(volume), Change::Close] {
+        let witness = self.scene.profile.witness_slot().map(|slot| Change::AttachWitness {
+            device: 0,
+            member: pool::member_in(&self.scene, slot as u8),
+        });
+        let changes = witness.into_iter().chain([Change::CreateVolume(volume), Change::Close]);
+        for change in changes {
             store.change(Tag(0), change);
             self.drive(&mut store)?;
         }
@@ -136,11 +141,7 @@ impl World {
             let members: Vec<MemberSpec> = slots
                 .by_ref()
                 .take(usize::from(*members))
-                .map(|slot: u8| MemberSpec {
-                    uuid: [100 + slot; 16],
-                    slot,
-                    size_bytes: self.scene.profile.device_bytes,
-                })
+                .map(|slot: u8| pool::member_in(&self.scene, slot))
                 .collect();
             match members[..] {
                 [only] => DeviceSpec::plain(only),

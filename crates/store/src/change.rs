@@ -68,6 +68,14 @@ pub enum Change {
         /// The new member, at least as large as the logical device.
         member: MemberSpec,
     },
+    /// A device becomes the witness of a mirror: it holds the membership list and no copy. The change is done when the
+    /// mirror relies on it. It takes a slot that nothing else uses.
+    AttachWitness {
+        /// Number of the logical device, counted from 0. It is a mirror.
+        device: u8,
+        /// The witness.
+        member: MemberSpec,
+    },
     /// A member that was absent is there again. What it lacks is copied, when the change is done.
     ReturnMember {
         /// The member, in a slot that nothing else uses.
@@ -106,6 +114,7 @@ impl Change {
     pub(crate) fn is_of_members(&self) -> bool {
         match self {
             Self::AttachMember { .. }
+            | Self::AttachWitness { .. }
             | Self::ReturnMember { .. }
             | Self::DetachMember { .. }
             | Self::Resilver(_) => true,

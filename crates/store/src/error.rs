@@ -255,6 +255,11 @@ pub enum ChangeError {
     /// A mirror has as many members as it can have.
     #[error("a mirror has at most {} members", crate::limits::MIRROR_MEMBERS_WHILE_REPLACING_MAX)]
     TooManyMembers,
+    /// A mirror has one witness at most, and a device without copies none.
+    #[error(
+        "only a mirror has a witness, and one at most: attach a copy first, or detach the witness that it has"
+    )]
+    WitnessRefused,
     /// A member is at least as large as its mirror.
     #[error("the device is smaller than the mirror")]
     MemberSize,

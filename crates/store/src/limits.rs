@@ -29,6 +29,9 @@ pub const MIRROR_MEMBERS_MAX: usize = 3;
 /// More are refused.
 pub const MIRROR_MEMBERS_WHILE_REPLACING_MAX: usize = MIRROR_MEMBERS_MAX + 1;
 
+/// Entries of a membership list: members, and a witness.
+pub(crate) const MIRROR_ENTRIES_MAX: usize = MIRROR_MEMBERS_WHILE_REPLACING_MAX + 1;
+
 /// Reads that a member of a mirror answers with errors within [`READ_ERRORS_PERIOD`] until it is left out: at so many
 /// the mirror goes on without it, if another current member has answered fewer than half as many so.
 pub const READ_ERRORS_MAX: u32 = 16;

@@ -24,6 +24,7 @@ mod regions;
 mod resilver;
 mod sealed;
 mod status;
+mod witness;
 
 use std::ops::{Index, IndexMut};
 use std::time::Duration;
@@ -46,6 +47,8 @@ use rebuild::Rebuild;
 pub use resilver::ResilverStatus;
 pub(crate) use resilver::{Piece, Resilver};
 pub use status::{MemberState, MemberStatus, Membership, MirrorStatus};
+pub(crate) use witness::FoundWitness;
+use witness::Reliance;
 
 use crate::address::{DeviceBlock, DeviceNumber};
 use crate::limits::HANG_TICKS;
@@ -82,6 +85,8 @@ pub(crate) struct Mirror {
     is_spread: bool,
     /// A newer list on its way.
     change: Option<ListChange>,
+    /// What it owes to its witness.
+    reliance: Reliance,
     /// By how much the next list's generation is higher.
     step: u64,
     fans: Slab<Fan>,
@@ -109,8 +114,10 @@ pub(crate) struct Found {
     pub(crate) list: List,
     /// The slot of each member of the list, if it is there.
     pub(crate) slots: Vec<Option<u8>>,
-    /// Whether every member that is there and counts holds that list.
+    /// Whether every member that is there and counts holds that list, and the witness that it names.
     pub(crate) is_spread: bool,
+    /// What lists say of its witness.
+    pub(crate) witness: FoundWitness,
 }
 
 /// Where a device of the pool was found.
@@ -389,15 +396,18 @@ impl Mirrors {
 
 impl Mirror {
     fn new(number: MirrorNumber, found: Found) -> Self {
-        let Found { device, list, slots, is_spread } = found;
+        let Found { device, list, slots, is_spread, witness } = found;
         let mut slots = slots.into_iter();
         let members: Vec<Member> = list
             .entries
             .iter()
             .map(|entry| {
                 let slot = slots.next().flatten();
-                let is_gone = slot.is_none() && entry.state.counts();
-                let state = if is_gone { MemberState::Absent } else { entry.state };
+                let state = match entry.state {
+                    MemberState::Witness if slot.is_none() => MemberState::WitnessAbsent,
+                    state if slot.is_none() && state.counts() => MemberState::Absent,
+                    state => state,
+                };
                 let since = entry.since;
                 let size_bytes = entry.size_bytes;
                 Member { slot, size_bytes, state, since, ..Member::named(entry.uuid) }
@@ -414,6 +424,7 @@ impl Mirror {
             list,
             is_spread,
             change: None,
+            reliance: Reliance::default(),
             fans: Slab::new(),
             reads: Slab::new(),
             heals: Slab::new(),
@@ -430,6 +441,7 @@ impl Mirror {
         let sizes = counting.map(|entry| entry.size_bytes / BLOCK);
         mirror.dirty = Dirty::new(sizes.min().unwrap_or(0));
         mirror.listed = mirror.listed_by(&mirror.list);
+        mirror.adopt_witness(witness);
         mirror
     }
 
@@ -476,6 +488,11 @@ impl Mirror {
         self.places(Member::is_written)
     }
 
+    /// The same, and the witness: it holds the list and nothing else.
+    fn takers_of_lists(&self) -> MemberSet {
+        self.written_to().or(self.witness_there().into_iter().collect())
+    }
+
     fn places(&self, condition: impl Fn(&Member) -> bool) -> MemberSet {
         let members = self.numbered().filter(|(_, member)| condition(member));
         members.map(|(number, _)| number).collect()
@@ -492,7 +509,7 @@ impl Mirror {
     }
 
     fn renew_own_blocks(&mut self, port: &mut Port) {
-        for member in self.written_to().iter() {
+        for member in self.takers_of_lists().iter() {
             let List { pool_uuid, mirror_uuid, .. } = self.list;
             let member_uuid = self.members[member].uuid;
             let label = MemberLabel { pool_uuid, mirror_uuid, member_uuid }.emit().freeze();
@@ -573,6 +590,7 @@ impl Mirror {
             is_mirror: true,
             generation: self.generation(),
             members: self.members.iter().filter(|member| member.is_listed).map(member).collect(),
+            rivals: self.rivals(),
             resilver: self.rebuild_status(),
         }
     }

@@ -10,6 +10,7 @@ mod journal;
 mod load;
 mod loss;
 mod mending;
+mod witness;
 
 use std::collections::VecDeque;
 

@@ -11,7 +11,7 @@ use crate::entry::Entry;
 use crate::incident::{Cause, Incident, Incidents, Place};
 use crate::io::IoQueue;
 use crate::map::Map;
-use crate::mirror::{At, Found, Healed, List, MirrorStatus};
+use crate::mirror::{At, Found, FoundWitness, Healed, List, MirrorStatus};
 use crate::options::{DeviceSpec, MemberSpec, Options};
 use crate::space::{AllocationGroupId, Space};
 use crate::status::Statistics;
@@ -117,7 +117,13 @@ impl Pool {
         }
         let list = List::first(self.members.pool_uuid, device);
         let slots = device.members.iter().map(|member| Some(member.slot)).collect();
-        self.io.add_mirror(Found { device: number, list, slots, is_spread: true });
+        self.io.add_mirror(Found {
+            device: number,
+            list,
+            slots,
+            is_spread: true,
+            witness: FoundWitness::default(),
+        });
         self.io.with_mirrors(|mirrors| mirrors.tell(device.uuid));
     }
 

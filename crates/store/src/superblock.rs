@@ -54,7 +54,7 @@ pub(crate) const FEATURE_MIRROR: u64 = 1;
 pub(crate) const FEATURES_KNOWN: Features = Features {
     compatible: 0,
     read_only_compatible: 0,
-    incompatible: FEATURE_MIRROR | INCOMPATIBLE_RECORDS | FEATURE_DEPARTURE,
+    incompatible: FEATURE_MIRROR | INCOMPATIBLE_RECORDS | FEATURE_DEPARTURE | FEATURE_WITNESS,
 };
 
 /// Incompatible feature: the volume table has a volume of the array's records, of a kind that
@@ -64,6 +64,9 @@ pub(crate) const INCOMPATIBLE_RECORDS: u64 = 1 << 1;
 /// Incompatible feature: the volume table may have a volume of what was moved from a device that
 /// leaves, and the superblock's list of devices may have places that no device has.
 pub(crate) const FEATURE_DEPARTURE: u64 = 1 << 2;
+
+/// Incompatible feature: the membership list of a mirror may name a witness.
+pub(crate) const FEATURE_WITNESS: u64 = 1 << 3;
 
 impl Features {
     /// Nothing but some incompatible ones.

@@ -116,6 +116,9 @@ pub struct KnownMember {
     /// The member that leaves when this one is current.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<[u8; 16]>,
+    /// Whether it is a witness: it holds no copy.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_witness: bool,
 }
 
 impl Mirroring {

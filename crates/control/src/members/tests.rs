@@ -18,7 +18,8 @@ fn member(uuid: [u8; 16], state: MemberState) -> MemberStatus {
 fn mirror(members: &[([u8; 16], MemberState)]) -> [MirrorStatus; 1] {
     let members = members.iter().map(|&(uuid, state)| member(uuid, state)).collect();
     let (device, uuid, size_bytes, is_mirror, generation) = (0, [9; 16], 1 << 30, true, 1);
-    [MirrorStatus { device, uuid, size_bytes, is_mirror, generation, members, resilver: None }]
+    let (rivals, resilver) = (Some(Vec::new()), None);
+    [MirrorStatus { device, uuid, size_bytes, is_mirror, generation, members, rivals, resilver }]
 }
 
 fn device(path: &str, size_bytes: u64) -> PoolDevice {
@@ -26,8 +27,12 @@ fn device(path: &str, size_bytes: u64) -> PoolDevice {
 }
 
 fn pool(replacing: Option<[u8; 16]>, spares: Vec<PoolDevice>) -> array::Pool {
-    let known =
-        |uuid, path, replaces| KnownMember { uuid, device: device(path, 1).device, replaces };
+    let known = |uuid, path, replaces| KnownMember {
+        uuid,
+        device: device(path, 1).device,
+        replaces,
+        is_witness: false,
+    };
     let members =
         vec![known(OLD, "old", None), known(KEPT, "kept", None), known(NEW, "new", replacing)];
     array::Pool {

@@ -25,6 +25,7 @@ fn mirror(generation: u64, members: &[(MemberState, u64)]) -> [MirrorStatus; 1] 
         generation,
         members,
         resilver: None,
+        rivals: Some(Vec::new()),
     }]
 }
 

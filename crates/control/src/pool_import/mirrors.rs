@@ -125,9 +125,10 @@ impl FoundMirror {
         };
         let is_whole =
             |member: &FoundMember| member.state == MemberState::Current && member.device.is_some();
+        let is_copy = |member: &&FoundMember| !member.state.is_witness();
         api::FoundMirror {
             index: self.index as usize,
-            degraded: !self.members.iter().all(is_whole),
+            degraded: !self.members.iter().filter(is_copy).all(is_whole),
             members: self.members.iter().map(member).collect(),
         }
     }
@@ -160,7 +161,16 @@ impl Taking<'_> {
     fn take_member(&mut self, mirror: &FoundMirror, member: &FoundMember) {
         let (index, text) = (mirror.index, member.text());
         match (member.state, &member.device, self.choices.members) {
-            (MemberState::Current, Some(_), _) => {}
+            (MemberState::Current | MemberState::Witness, Some(_), _) => {}
+            (MemberState::WitnessAbsent, Some(_), _) => {
+                self.change(format!("{text} of mirror {index} is its witness again"));
+            }
+            (MemberState::Witness | MemberState::WitnessAbsent, None, _) => {
+                self.report.missing.push(format!(
+                    "{text} of mirror {index}, its witness: until that is there no controller opens the mirror \
+                     without some of its members"
+                ));
+            }
             (MemberState::Current, None, _) if mirror.is_newest => {
                 self.report.missing.push(format!(
                     "{text} of mirror {index}, which has nothing newer: the mirror is degraded until \

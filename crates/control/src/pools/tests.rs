@@ -143,6 +143,7 @@ impl View for Server {
             generation: 1,
             members,
             resilver: None,
+            rivals: Some(Vec::new()),
         };
         let plain = store::MirrorStatus {
             device: 0,

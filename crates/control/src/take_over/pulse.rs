@@ -49,10 +49,11 @@ impl Pulse {
     }
 }
 
-/// Whether another controller may have taken the pool, as the newest heartbeat in any of its devices is older
-/// than the lease, or there is none. One device is enough, as whoever takes the pool looks at all of them.
-pub fn is_in_doubt(pulses: impl Iterator<Item = Pulse>, lease: Duration, now: Duration) -> bool {
-    let last = pulses.filter_map(|pulse| pulse.written).max();
+/// Whether another controller may have taken the pool: of none of the proofs that it has not all heartbeats are newer
+/// than the lease.
+pub fn is_in_doubt(proofs: &[Vec<Pulse>], lease: Duration, now: Duration) -> bool {
+    let oldest = |proof: &Vec<Pulse>| proof.iter().map(|pulse| pulse.written).min().flatten();
+    let last = proofs.iter().filter_map(oldest).max();
     last.is_none_or(|at| now.saturating_sub(at) > lease)
 }
 
@@ -77,12 +78,14 @@ mod tests {
         let (mut pulse, start) = (Pulse::default(), 3 * OWNER_BEAT);
         let lease = 4 * OWNER_BEAT;
         let doubts =
-            |pulse: Pulse, now| is_in_doubt([Pulse::default(), pulse].into_iter(), lease, now);
+            |pulse: Pulse, now| is_in_doubt(&[vec![Pulse::default()], vec![pulse]], lease, now);
         pulse.begin(start);
         pulse.end(false);
         assert!(pulse.written().is_none() && doubts(pulse, start), "nothing was written");
         pulse.begin(start);
         pulse.end(true);
         assert!(!doubts(pulse, start + lease) && doubts(pulse, start + lease + OWNER_BEAT / 10));
+        let together = [vec![Pulse::default(), pulse]];
+        assert!(is_in_doubt(&together, lease, start), "both must have one");
     }
 }

@@ -55,7 +55,8 @@ impl Tasks {
                                is back";
                 self.known[index].end(now, TaskState::Failed, Some(problem.to_owned()));
             }
-            (MemberState::Current | MemberState::Absent, None) => {}
+            (MemberState::Current | MemberState::Absent, None)
+            | (MemberState::Witness | MemberState::WitnessAbsent, _) => {}
         }
     }
 

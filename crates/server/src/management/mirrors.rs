@@ -90,8 +90,7 @@ impl Management {
     pub(super) fn close_refused_members(&self, plane: &mut DataPlane, id: PoolId) {
         let Some(mut pool) = plane.pools.get_mut(id) else { return };
         let Some(configured) = self.configuration.pools.get(&pool.name) else { return };
-        let is_away =
-            |member: &MemberStatus| member.state == MemberState::Absent && member.slot.is_none();
+        let is_away = |member: &MemberStatus| member.state.is_away() && member.slot.is_none();
         let away: Vec<MemberStatus> =
             pool.mirrors().flat_map(|mirror| mirror.members).filter(is_away).collect();
         let places = away.iter().filter_map(|member| configured.mirroring.place_of(member.uuid));
@@ -157,6 +156,7 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let opened = self.open_devices.remove(&admitting.open).unwrap_or_default();
         let (pool, uuid, joins) = (admitting.pool, admitting.uuid, admitting.joins);
+        let is_witness = admitting.is_witness;
         let then = AfterChange::Admit(admitting);
         let ticket = plane.new_ticket();
         let (Some(open), Some(mut served)) = (opened.into_iter().next(), plane.pools.get_mut(pool))
@@ -174,6 +174,7 @@ impl Management {
             served.store.going_to_leave(leaving);
         }
         let change = match joins {
+            Some(device) if is_witness => store::Change::AttachWitness { device, member },
             Some(device) => store::Change::AttachMember { device, member },
             None => store::Change::ReturnMember { member },
         };
@@ -237,6 +238,16 @@ impl Management {
                      away: it is degraded until that is back or replaced"
                 ),
             ),
+            MemberState::Witness => {
+                (Severity::Information, format!("{name} is the witness of mirror {mirror}"))
+            }
+            MemberState::WitnessAbsent => (
+                Severity::Warning,
+                format!(
+                    "mirror {mirror} goes on without its witness {name}, which failed, does not answer or is away: \
+                     until that is back no controller opens the mirror without some of its members"
+                ),
+            ),
             MemberState::Resilvering => {
                 (Severity::Information, format!("{name} of mirror {mirror} is being filled"))
             }
@@ -269,7 +280,8 @@ impl Management {
             let known = configured.mirroring.known(member.uuid);
             let device = open.map(|open| &open.name).or(known.map(|known| &known.device))?.clone();
             let replaces = known.and_then(|known| known.replaces);
-            Some(KnownMember { uuid: member.uuid, device, replaces })
+            let is_witness = member.state.is_witness();
+            Some(KnownMember { uuid: member.uuid, device, replaces, is_witness })
         };
         let members: Vec<KnownMember> =
             pool.mirrors().flat_map(|mirror| mirror.members).filter_map(place).collect();

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use api::Problem;
-use array::PoolDevice;
+use array::{KnownMember, PoolDevice};
 use block::DeviceError;
 use control::reopening::{Asked, Caution, Sight, Told, Trouble};
 use control::take_over::{OwnerBeat, Sighting, Taking, rest_of_lease};
@@ -25,7 +25,7 @@ use super::take_over::sighting_of;
 use super::{Caller, Job, Management, PoolStep, Progress, deliver};
 use crate::data_plane::{DataPlane, Ticket};
 use crate::limits::DEVICE_STALL_MIN;
-use crate::pool::{Knowledge, Pool, PoolOptions, Slots};
+use crate::pool::{Absent, Knowledge, Pool, PoolOptions, Slots};
 use crate::pools::PoolId;
 
 /// Which pool is opened anew, and how.
@@ -81,15 +81,21 @@ impl NotOpened {
         Self { trouble, problem: Box::new(problem), lock_holders, sighting, reaches_all: false }
     }
 
-    /// The first device that could not be opened is told, and who holds any of them.
-    fn by(errors: &[OpenError]) -> Self {
-        let held = errors.iter().find(|error| is_held(error)).or(errors.first());
+    /// The first device that could not be opened is told, and who holds any of them. Those that are not there are no
+    /// matter for whether the pool is to be taken from its owner, if a witness is: then it may be opened without them.
+    fn by(absent: &Absent, configuration: &array::Pool) -> Self {
+        let errors = || absent.iter().map(|(_, error)| error);
+        let held = errors().find(|error| is_held(error)).or(errors().next());
         let (trouble, problem) = match held {
             Some(error) => (trouble_of_device(error), conflict(error)),
             None => (Trouble::Absent, gone()),
         };
-        let lock_holders = errors.iter().flat_map(lock_holders).collect();
-        let (sighting, reaches_all) = (sighting_of(errors), errors.iter().all(is_held));
+        let lock_holders = errors().flat_map(lock_holders).collect();
+        let reaches_all = errors().all(is_held);
+        let missing = absent.iter().filter(|(_, error)| is_missing(error)).map(|(place, _)| *place);
+        let missing: Vec<usize> = missing.collect();
+        let may_lack = reaches_witness(configuration, &missing);
+        let sighting = sighting_of(errors().filter(|error| !may_lack || !is_missing(error)));
         Self { trouble, problem: Box::new(problem), lock_holders, sighting, reaches_all }
     }
 }
@@ -110,7 +116,7 @@ impl Opening {
         let pool = pool.and_then(|()| {
             let tag = place.ticket.tag();
             let opened = Pool::open(&place.name, &configuration, options, knowledge, tag);
-            let mut opened = opened.map_err(|errors| NotOpened::by(&errors))?;
+            let mut opened = opened.map_err(|absent| NotOpened::by(&absent, &configuration))?;
             let known = place.taking.as_ref().map_or(&[][..], |taking| &taking.beats);
             let beats = if is_broken { opened.read_beats() } else { Vec::new() };
             first_beat.iter().for_each(|beat| opened.announce(beat));
@@ -128,6 +134,28 @@ impl Opening {
             Opened { place, sights: None, pool }
         }
     }
+}
+
+/// Whether a device is not there, or does not answer: as of a machine that is gone.
+fn is_missing(error: &OpenError) -> bool {
+    match error {
+        OpenError::Missing(_) | OpenError::Os { .. } => true,
+        OpenError::Held { .. }
+        | OpenError::InUse { .. }
+        | OpenError::Exists(_)
+        | OpenError::WrongKind { .. }
+        | OpenError::TooSmall { .. } => false,
+    }
+}
+
+/// Whether a pool has witnesses, and none of them is among the devices in these places.
+fn reaches_witness(configuration: &array::Pool, missing: &[usize]) -> bool {
+    let witnesses = || configuration.mirroring.members.iter().filter(|known| known.is_witness);
+    let place = |known: &KnownMember| {
+        configuration.devices.iter().position(|device| device.device == known.device)
+    };
+    let is_there = |known| place(known).is_some_and(|place| !missing.contains(&place));
+    witnesses().next().is_some() && witnesses().all(is_there)
 }
 
 /// Looks at a device without opening it. May take long.

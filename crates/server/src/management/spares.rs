@@ -122,10 +122,22 @@ impl Management {
                 MemberState::Absent => {
                     Some(format!("{} is absent", self.member_name(pool, member.uuid)))
                 }
+                MemberState::Witness | MemberState::WitnessAbsent => None,
             });
             let of_them = of_them.collect::<Vec<_>>().join(", ");
             let (name, number) = (&pool.name, mirror.device);
             messages.push(format!("pool '{name}': mirror {number} is degraded: {of_them}"));
+        }
+        for mirror in pool.mirrors() {
+            let is_away =
+                |member: &&store::MemberStatus| member.state == MemberState::WitnessAbsent;
+            for witness in mirror.members.iter().filter(is_away) {
+                let (name, number) = (&pool.name, mirror.device);
+                let device = self.member_name(pool, witness.uuid);
+                messages.push(format!(
+                    "pool '{name}': {device}, the witness of mirror {number}, is absent"
+                ));
+            }
         }
         let spares = self.spares_of(&pool.name).into_iter().filter(|(_, is_missing)| *is_missing);
         let spare = |(device, _)| format!("pool '{}': spare {device} is missing", pool.name);

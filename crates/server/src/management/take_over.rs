@@ -33,8 +33,8 @@ impl TakingOver {
 }
 
 /// Who holds the devices of a pool, if each that could not be opened is held and has a heartbeat.
-pub(super) fn sighting_of(errors: &[OpenError]) -> Option<Sighting> {
-    let devices: Option<Vec<HeldDevice>> = errors.iter().map(held_device).collect();
+pub(super) fn sighting_of<'a>(errors: impl Iterator<Item = &'a OpenError>) -> Option<Sighting> {
+    let devices: Option<Vec<HeldDevice>> = errors.map(held_device).collect();
     devices.filter(|devices| !devices.is_empty()).map(|devices| Sighting { devices })
 }
 
@@ -95,6 +95,10 @@ impl Management {
             let Some(mut pool) = plane.pools.get_mut(id) else { continue };
             let Some(beat) = self.next_beat(pool.uuid) else { return };
             pool.beat(&beat, now);
+            if pool.is_in_doubt && pool.relies_on_witness() && self.is_served_elsewhere(pool.uuid) {
+                pool.fence("the witness of one of its mirrors".to_owned());
+                continue;
+            }
             if pool.doubt(lease, now) {
                 let name = pool.name.clone();
                 drop(pool);
@@ -103,6 +107,14 @@ impl Management {
                 self.warn(&name, message.to_owned());
             }
         }
+    }
+
+    /// Whether another controller says on the link that it serves a pool. It lives then without what this one has.
+    fn is_served_elsewhere(&self, pool_uuid: [u8; 16]) -> bool {
+        let uuid = hexadecimal(&pool_uuid);
+        let state = |view: &View| view.pools.as_ref().and_then(|pools| pools.get(&uuid)).copied();
+        let mut views = self.peers.views.values();
+        views.any(|view| state(view) == Some(PathState::ActiveOptimized))
     }
 
     /// A try that nobody asked for, and that began then, found that others have a pool: from whom it is

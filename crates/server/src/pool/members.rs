@@ -1,7 +1,9 @@
 //! Members of a pool's mirrors in the daemon: opening those that answer, letting go of those that are
 //! lost, and what changed since they were last looked at.
 
+use std::collections::BTreeSet;
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use array::{Pool as PoolConfiguration, PoolDevice};
@@ -14,7 +16,7 @@ use crate::limits::MEMBER_PATIENCE;
 use crate::options::IoMethod;
 
 /// Configured devices that could not be opened, by their place.
-type Absent = Vec<(usize, OpenError)>;
+pub(crate) type Absent = Vec<(usize, OpenError)>;
 
 /// A member as it was last looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +56,17 @@ pub(super) fn open_devices(
     }
     let (sender, opened) = channel();
     for (place, configured) in configuration.devices.iter().cloned().enumerate() {
+        // One try of a device at a time: the next look does not wait for one that hangs.
+        let Some(begun) = Begun::of(&configured.device) else { continue };
         let (sender, breaking) = (sender.clone(), breaking.clone());
         let thread = std::thread::Builder::new().name("opening".to_owned());
         // Whoever is not waited for any more is closed with the message.
-        let begun =
-            thread.spawn(move || drop(sender.send((place, open(&configured, io, &breaking)))));
-        if let Err(error) = begun {
+        let started = thread.spawn(move || {
+            let opened = open(&configured, io, &breaking);
+            drop(begun);
+            drop(sender.send((place, opened)));
+        });
+        if let Err(error) = started {
             tracing::error!(%error, "no thread can be started");
         }
     }
@@ -80,6 +87,27 @@ pub(super) fn open_devices(
         absent.push((place, not_in_time(&configuration.devices[place])));
     }
     (slots, absent)
+}
+
+/// Devices that threads are opening. A device that hangs keeps its thread.
+static BEGUN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+/// A device is being opened.
+struct Begun(String);
+
+impl Begun {
+    /// `None` if a try before this one has not ended.
+    fn of(device: &DeviceName) -> Option<Self> {
+        let name = device.to_string();
+        let is_new = BEGUN.lock().unwrap_or_else(PoisonError::into_inner).insert(name.clone());
+        is_new.then_some(Self(name))
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        BEGUN.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
+    }
 }
 
 fn open(configured: &PoolDevice, io: IoMethod, breaking: &Breaking) -> Result<Device, OpenError> {
@@ -125,7 +153,7 @@ impl Pool {
     /// which nothing is under way any more; whoever gets them closes them.
     pub(crate) fn release_lost(&mut self) -> Vec<OpenDevice> {
         let members: Vec<_> = self.mirrors().flat_map(|mirror| mirror.members).collect();
-        for member in members.iter().filter(|member| member.state == MemberState::Absent) {
+        for member in members.iter().filter(|member| member.state.is_away()) {
             if let Some(slot) = member.slot {
                 self.lose(slot);
             }

@@ -110,15 +110,25 @@ impl Pool {
     }
 
     /// Looks whether another controller may have taken the pool, as the last heartbeat is older than the
-    /// lease (zero: nobody takes pools by itself); returns whether that is so since this look. A beat in
-    /// one of the devices is enough, as whoever takes the pool looks at all of them.
+    /// lease (zero: nobody takes pools by itself); returns whether that is so since this look. Until the engine
+    /// knows the pool's devices a beat in one of them is enough, as whoever takes the pool looks at all of them.
     pub(crate) fn doubt(&mut self, lease: Duration, now: Duration) -> bool {
-        let there = self.devices.iter().filter(|(_, open)| !open.is_lost);
-        let pulses: Vec<Pulse> = there.map(|(_, open)| open.pulse).collect();
-        let is_late = |lease| is_in_doubt(pulses.iter().copied(), lease, now);
+        let there = || self.devices.iter().filter(|(_, open)| !open.is_lost);
+        let pulse = |slot: &u8| {
+            let open = self.devices.get(usize::from(*slot)).filter(|open| !open.is_lost);
+            open.map_or_else(Pulse::default, |open| open.pulse)
+        };
+        let known = self.store.mirrors().flat_map(|mirror| mirror.proofs());
+        let mut together: Vec<Vec<Pulse>> =
+            known.map(|slots| slots.iter().map(pulse).collect()).collect();
+        if self.store.mirrors().next().is_none() {
+            together.extend(there().map(|(_, open)| vec![open.pulse]));
+        }
+        let has_beaten = there().any(|(_, open)| open.pulse.written().is_some());
+        let is_late = |lease| is_in_doubt(&together, lease, now);
         let is_in_doubt = time_without_beat(&self.fences(), lease).is_some_and(is_late);
         let was_in_doubt = std::mem::replace(&mut self.is_in_doubt, is_in_doubt);
-        is_in_doubt && !was_in_doubt && pulses.iter().any(|pulse| pulse.written().is_some())
+        is_in_doubt && !was_in_doubt && has_beaten
     }
 
     fn fences(&self) -> Vec<Fence> {

@@ -55,6 +55,8 @@ struct Attempt {
     opened: Vec<usize>,
     /// Of those that somebody else holds; `None` if no heartbeat is in it.
     held: Vec<Option<HeldDevice>>,
+    /// Those that are not reached.
+    absent: Vec<usize>,
     next: usize,
 }
 
@@ -337,8 +339,8 @@ impl Controller {
     fn begin_attempt(&mut self, scene: &mut Scene, how: Opening, taking: Option<Taking>) {
         let client = scene.new_client(self.index);
         let began = self.clock(scene);
-        let (opened, held, next) = (Vec::new(), Vec::new(), 0);
-        self.attempt = Some(Attempt { client, began, how, taking, opened, held, next });
+        let (opened, held, absent, next) = (Vec::new(), Vec::new(), Vec::new(), 0);
+        self.attempt = Some(Attempt { client, began, how, taking, opened, held, absent, next });
         self.open_next(scene);
     }
 
@@ -359,12 +361,14 @@ impl Controller {
                 let holder = holder.map(|holder| holder.to_string());
                 attempt.held.push(beat.map(|beat| HeldDevice { holder, beat }));
             }
+            Told::Absent => attempt.absent.push(device),
         }
         attempt.next += 1;
         if attempt.next < scene.devices.len() {
             return self.open_next(scene);
         }
-        if attempt.held.is_empty() { self.open_pool(scene) } else { self.give_up(scene) }
+        let is_free = attempt.held.is_empty() && !attempt.opened.is_empty();
+        if is_free && attempt.may_lack(scene) { self.open_pool(scene) } else { self.give_up(scene) }
     }
 
     /// All devices are its own. A former owner that went on until the last moment may answer hosts from
@@ -373,13 +377,14 @@ impl Controller {
         let now = self.clock(scene);
         let Some(attempt) = self.attempt.take() else { return };
         let known = attempt.taking.as_ref().map_or(&[][..], |taking| &taking.beats);
-        let blocks = scene.devices.iter().map(|device| device.beat_block());
+        let blocks = attempt.opened.iter().map(|&device| scene.devices[device].beat_block());
         let found: Vec<OwnerBeat> = blocks.filter_map(|block| OwnerBeat::parse(&block)).collect();
         let rest = if attempt.breaks() { rest_of_lease(&found, known) } else { Duration::ZERO };
         scene.tell(7, || format!("client {} opens the pool in {rest:?}", attempt.client));
         let rest = if scene.has(Mistake::IgnoresFreshBeats) { Duration::ZERO } else { rest };
         let place = (self.index, attempt.client);
-        let mut pool = OpenPool::new(scene, place, now + rest, self.kept.clone());
+        let kept = self.kept.clone();
+        let mut pool = OpenPool::new(scene, place, &attempt.opened, now + rest, kept);
         pool.announce(scene, &self.next_beat(), now);
         self.pool = Some(pool);
         self.watch.forget(POOL);
@@ -391,6 +396,7 @@ impl Controller {
         let Some(attempt) = &self.attempt else { return };
         let (began, was_breaking) = (attempt.began, attempt.breaks());
         let devices: Option<Vec<HeldDevice>> = attempt.held.iter().cloned().collect();
+        let devices = devices.filter(|devices| !devices.is_empty() && attempt.may_lack(scene));
         let sighting = devices.map(|devices| Sighting { devices });
         self.let_go_of_attempt(scene);
         self.next_try = now + REOPEN_PAUSE;
@@ -441,6 +447,15 @@ impl Controller {
 }
 
 impl Attempt {
+    /// Whether the pool may be opened without the devices that are not reached: the engine says so if its witness is.
+    fn may_lack(&self, scene: &Scene) -> bool {
+        let witness = scene.profile.witness_slot();
+        let is_careless = scene.has(Mistake::OpensWithoutWitness);
+        self.absent.is_empty()
+            || is_careless
+            || witness.is_some_and(|witness| !self.absent.contains(&witness))
+    }
+
     fn breaks(&self) -> bool {
         match self.how {
             Opening::Respectful => false,

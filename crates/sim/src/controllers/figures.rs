@@ -13,6 +13,10 @@ pub struct Figures {
     pub take_overs: u64,
     /// Openings that an administrator asked for, after a double fault.
     pub asked: u64,
+    /// Openings of mirrors without all of their current members.
+    pub degraded: u64,
+    /// Members and witnesses that came back.
+    pub returns: u64,
     /// Holders of a device that were fenced.
     pub fences: u64,
     /// Owners that learned that they were.
@@ -38,6 +42,8 @@ impl std::ops::AddAssign for Figures {
         self.openings += other.openings;
         self.take_overs += other.take_overs;
         self.asked += other.asked;
+        self.degraded += other.degraded;
+        self.returns += other.returns;
         self.fences += other.fences;
         self.lost += other.lost;
         self.settled += other.settled;

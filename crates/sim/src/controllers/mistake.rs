@@ -22,11 +22,19 @@ pub enum Mistake {
     IgnoresFreshBeats,
     /// Reservations are taken from memory, not from the pool.
     ReservationForgotten,
+    /// A mirror is opened without a member and without the witness.
+    OpensWithoutWitness,
+    /// The witness of a mirror is not fenced.
+    SparesWitness,
+    /// The owner of a mirror with a witness serves as long as any one device takes its heartbeat.
+    AnyBeatIsEnough,
+    /// The witness answers that it has written a list, and has not.
+    WitnessForgets,
 }
 
 impl Mistake {
     /// Every one.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 12] = [
         Self::OpensBeforeFence,
         Self::FencesOneDevice,
         Self::FenceExpires,
@@ -35,5 +43,9 @@ impl Mistake {
         Self::CommandsBeforeLook,
         Self::IgnoresFreshBeats,
         Self::ReservationForgotten,
+        Self::OpensWithoutWitness,
+        Self::SparesWitness,
+        Self::AnyBeatIsEnough,
+        Self::WitnessForgets,
     ];
 }

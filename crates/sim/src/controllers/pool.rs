@@ -7,7 +7,10 @@ use block::{
     BLOCK, BlockError, Buffer, ByteRange, DeviceError, DeviceOperation, Request, Response, Rope,
 };
 use control::take_over::{OwnerBeat, Pulse, is_in_doubt};
-use store::{Failure, Health, IoId, OpenContext, Options, Outcome, SlotSpec, Store, Tag};
+use store::{
+    Change, ChangeError, Failure, Health, IoId, MemberSpec, MemberState, OpenContext, Options,
+    Outcome, SlotSpec, Store, Tag,
+};
 
 use super::device::{Client, OWNER_BEAT_OFFSET, Reply};
 use super::history::Value;
@@ -25,6 +28,9 @@ const OPEN: u64 = 0;
 
 /// The reading of everything, after the opening.
 const READ_ALL: u64 = 1;
+
+/// Time between two tries to bring back members that were lost.
+const RETURN_PAUSE: Duration = Duration::from_secs(1);
 
 /// How far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +72,9 @@ pub(super) struct OpenPool {
     kept: Kept,
     is_in_doubt: bool,
     is_fenced: bool,
+    /// Members that come back, by the request that brings them.
+    returning: BTreeMap<u64, u8>,
+    next_return: Duration,
     next_tag: u64,
     replies: VecDeque<(usize, Reply)>,
 }
@@ -81,10 +90,16 @@ pub(super) enum Condition {
     Lost,
 }
 
-/// What the engine is told of the pool's devices.
-fn slots(scene: &Scene) -> Vec<SlotSpec> {
-    let sizes: Vec<u64> = scene.devices.iter().map(|device| device.size()).collect();
-    SlotSpec::numbered(&sizes)
+/// What the engine is told of the pool's devices that were opened.
+fn slots(scene: &Scene, opened: &[usize]) -> Vec<SlotSpec> {
+    let slot =
+        |&device: &usize| SlotSpec { slot: device as u8, size_bytes: scene.devices[device].size() };
+    opened.iter().map(slot).collect()
+}
+
+/// The member, or witness, that lies in a slot.
+pub(super) fn member_in(scene: &Scene, slot: u8) -> MemberSpec {
+    MemberSpec { uuid: [100 + slot; 16], slot, size_bytes: scene.profile.device_bytes }
 }
 
 /// How the engine is run.
@@ -102,6 +117,7 @@ impl OpenPool {
     pub(super) fn new(
         scene: &mut Scene,
         (controller, client): (usize, Client),
+        opened: &[usize],
         until: Duration,
         Kept { reservation, lists }: Kept,
     ) -> Self {
@@ -109,9 +125,9 @@ impl OpenPool {
             expected_pool_uuid: Some(POOL_UUID),
             witnessed: lists.iter().map(|(mirror, generation)| (*mirror, *generation)).collect(),
             shared: true,
-            allow_degraded: false,
+            allow_degraded: scene.has(Mistake::OpensWithoutWitness),
         };
-        let store = Store::open(&slots(scene), context, options(scene), Tag(OPEN));
+        let store = Store::open(&slots(scene, opened), context, options(scene), Tag(OPEN));
         Self {
             client,
             controller,
@@ -123,6 +139,8 @@ impl OpenPool {
             kept: Kept { reservation, lists },
             is_in_doubt: true,
             is_fenced: false,
+            returning: BTreeMap::new(),
+            next_return: Duration::ZERO,
             next_tag: READ_ALL + 1,
             replies: VecDeque::new(),
         }
@@ -169,8 +187,77 @@ impl OpenPool {
         }
         self.store.tick(now);
         self.beat(scene, beat, now);
-        let is_in_doubt = is_in_doubt(self.pulses.iter().copied(), beat.lease, now);
+        let is_in_doubt = is_in_doubt(&self.proofs(scene), beat.lease, now);
         self.is_in_doubt = is_in_doubt && !scene.has(Mistake::ServesWithoutLease);
+        if now >= self.next_return {
+            self.next_return = now + RETURN_PAUSE;
+            self.bring_back(scene);
+        }
+    }
+
+    /// Heartbeats that prove together that nobody else has opened the pool.
+    fn proofs(&self, scene: &Scene) -> Vec<Vec<Pulse>> {
+        if scene.has(Mistake::AnyBeatIsEnough) {
+            return self.pulses.iter().map(|pulse| vec![*pulse]).collect();
+        }
+        let pulse = |slot: &u8| self.pulses[usize::from(*slot)];
+        let slots = self.store.mirrors().flat_map(|mirror| mirror.proofs());
+        slots.map(|slots| slots.iter().map(pulse).collect()).collect()
+    }
+
+    /// Members that were lost come back, if their devices are reached and nobody else has them. An owner whose
+    /// witness somebody else has is one no more.
+    fn bring_back(&mut self, scene: &mut Scene) {
+        if self.store.health() != Health::Ready || self.is_fenced {
+            return;
+        }
+        let members: Vec<_> = self.store.mirrors().flat_map(|mirror| mirror.members).collect();
+        for member in members {
+            let slot = member.uuid[0] - 100;
+            let device = usize::from(slot);
+            let is_away = matches!(member.state, MemberState::Absent | MemberState::WitnessAbsent);
+            let is_cut = scene.cut_wires.contains(&(self.controller, device));
+            if !is_away || is_cut || self.returning.values().any(|other| *other == slot) {
+                continue;
+            }
+            if !scene.devices[device].is_free() && !scene.devices[device].admits(self.client) {
+                if member.state.is_witness() {
+                    self.lose(scene);
+                    return;
+                }
+                continue;
+            }
+            scene.devices[device].admit(self.client);
+            let tag = self.next_tag;
+            self.next_tag += 1;
+            self.returning.insert(tag, slot);
+            self.store.change(Tag(tag), Change::ReturnMember { member: member_in(scene, slot) });
+        }
+    }
+
+    /// Another owner has the pool.
+    fn lose(&mut self, scene: &mut Scene) {
+        self.is_fenced = true;
+        self.store.withdraw();
+        scene.tell(4, || format!("client {} is fenced", self.client));
+    }
+
+    /// A member has come back, or not; `false` if the request was none to bring one.
+    fn has_returned(
+        &mut self,
+        scene: &mut Scene,
+        tag: u64,
+        result: &Result<Outcome, Failure>,
+    ) -> bool {
+        let Some(slot) = self.returning.remove(&tag) else { return false };
+        let is_witness = scene.profile.witness_slot() == Some(usize::from(slot));
+        scene.tell(12, || format!("client {}: return of {slot}: {result:?}", self.client));
+        match result {
+            Ok(_) => scene.figures.returns += 1,
+            Err(Failure::Change(ChangeError::NotThatMember)) if is_witness => self.lose(scene),
+            Err(_) => {}
+        }
+        true
     }
 
     fn beat(&mut self, scene: &mut Scene, beat: &OwnerBeat, now: Duration) {
@@ -231,9 +318,7 @@ impl OpenPool {
         let is_refused =
             |(_, reply): &(usize, Reply)| matches!(reply.result, Err(DeviceError::Fenced));
         if self.replies.iter().any(is_refused) {
-            self.is_fenced = true;
-            self.store.withdraw();
-            scene.tell(4, || format!("client {} is fenced", self.client));
+            self.lose(scene);
         }
         for (device, reply) in std::mem::take(&mut self.replies) {
             if reply.io == BEAT_IO {
@@ -262,15 +347,21 @@ impl OpenPool {
                     self.stage = Stage::Open { found: Some(values_of(&outcome)) };
                 }
                 (READ_ALL, Err(_)) => {}
+                (tag, result) if self.has_returned(scene, tag, &result) => {}
                 (tag, result) => self.ended(scene, tag, result)?,
             }
         }
         Ok(true)
     }
 
-    /// Whether all devices take what it writes: then they hold what it wrote.
+    /// Whether all devices that its engine uses take what it writes: then they hold what it wrote.
     fn is_rightful(&self, scene: &Scene) -> bool {
-        scene.devices.iter().all(|device| device.admits(self.client))
+        let members = self.store.mirrors().flat_map(|mirror| mirror.members);
+        let used = members.filter(|member| {
+            !matches!(member.state, MemberState::Absent | MemberState::WitnessAbsent)
+        });
+        let mut slots = used.filter_map(|member| member.slot);
+        slots.all(|slot| scene.devices[usize::from(slot)].admits(self.client))
     }
 
     /// A copy of a mirror may lack what a former owner had on its way to the others; it is written again.
@@ -299,6 +390,8 @@ impl OpenPool {
         scene.tell(6, || format!("client {client} serves as opening {opening}"));
         scene.figures.settled += scene.history.opened(opening, &found, now)?;
         scene.figures.openings += 1;
+        scene.figures.degraded +=
+            u64::from(self.store.mirrors().any(|mirror| mirror.is_degraded()));
         if !scene.has(Mistake::ReservationForgotten) {
             self.kept.reservation = found.last().copied().unwrap_or_default();
         }

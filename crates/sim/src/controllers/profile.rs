@@ -15,6 +15,8 @@ pub struct Profile {
     pub controllers: u16,
     /// Logical devices, each with so many members; 1 for a plain device. Three devices in all at most.
     pub devices: Vec<u8>,
+    /// Whether the only logical device, a mirror, has a witness.
+    pub witness: bool,
     /// Bytes of each device.
     pub device_bytes: u64,
     /// Whether devices refuse also reads of those whom they have fenced.
@@ -54,7 +56,7 @@ pub struct Profile {
 }
 
 /// How often each kind of trouble comes among the others.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Troubles {
     /// A process stands still.
     pub pause: u64,
@@ -68,13 +70,17 @@ pub struct Troubles {
     pub link: u64,
     /// The path between a host and a controller is cut.
     pub path: u64,
+    /// A controller loses its links, and some of the devices, at once.
+    pub isolate: u64,
+    /// A controller is killed, and with it its machine: the others lose a device.
+    pub machine: u64,
 }
 
 impl Troubles {
     /// All of them, in the order of their names.
-    pub(super) const fn all(self) -> [u64; 6] {
-        let Self { pause, kill, end, wire, link, path } = self;
-        [pause, kill, end, wire, link, path]
+    pub(super) const fn all(self) -> [u64; 8] {
+        let Self { pause, kill, end, wire, link, path, isolate, machine } = self;
+        [pause, kill, end, wire, link, path, isolate, machine]
     }
 }
 
@@ -85,6 +91,7 @@ impl Profile {
         let mut profile = Self {
             controllers: random.pick(&[2, 2, 2, 3]),
             devices: layouts[random.below(layouts.len() as u64) as usize].to_vec(),
+            witness: false,
             device_bytes: 64 << 20,
             refuses_reads: random.percent(30),
             stall_one_in: random.pick(&[0, 0, 200, 2000, 20_000]),
@@ -98,7 +105,16 @@ impl Profile {
             take_over_after: Duration::from_secs(random.pick(&[3, 5, 5, 10])),
             clock_error: random.pick(&[0, 100, 10_000, 30_000]),
             trouble_interval: random.pick(&[200, 500, 1000, 5000]) * MILLISECOND,
-            troubles: Troubles { pause: 5, kill: 2, end: 1, wire: 2, link: 2, path: 1 },
+            troubles: Troubles {
+                pause: 5,
+                kill: 2,
+                end: 1,
+                wire: 2,
+                link: 2,
+                path: 1,
+                isolate: 2,
+                machine: 2,
+            },
             trouble_lengths: [50, 1000, 3000, 4000, 6000, 12_000, 40_000]
                 .map(|length| length * MILLISECOND)
                 .to_vec(),
@@ -106,6 +122,8 @@ impl Profile {
             checkpoint_interval: Duration::from_millis(random.pick(&[50, 500, 30_000])),
             mistake,
         };
+        profile.witness =
+            profile.devices.len() == 1 && profile.devices[0] > 1 && random.percent(70);
         profile.readers = random.below(profile.hosts as u64) as usize;
         if mistake.is_some() {
             profile.provoke();
@@ -121,27 +139,45 @@ impl Profile {
         match self.mistake {
             // What a killed owner had on its way reaches the other devices when another one has the pool.
             Some(Mistake::FencesOneDevice) => {
-                self.devices = vec![1, 1];
+                (self.devices, self.witness) = (vec![1, 1], false);
                 self.troubles = Troubles { wire: 10, kill: 5, ..self.troubles };
                 self.trouble_lengths = vec![12 * SECOND];
             }
             Some(Mistake::FenceExpires) => self.trouble_lengths = vec![4 * SECOND, 70 * SECOND],
             // The owner goes on between the last look at it and the fence, and then is only read from.
             Some(Mistake::IgnoresFreshBeats) => {
-                (self.controllers, self.devices) = (2, vec![1]);
+                (self.controllers, self.devices, self.witness) = (2, vec![1], false);
                 (self.hosts, self.readers) = (3, 2);
                 (self.depth, self.think) = (1, 4 * MILLISECOND);
                 self.take_over_after = Duration::from_secs(5);
                 self.fence_latency = 2 * SECOND;
-                self.troubles = Troubles { pause: 5, path: 5, kill: 0, end: 0, wire: 0, link: 0 };
+                self.troubles = Troubles { pause: 5, path: 5, ..Troubles::default() };
                 self.trouble_lengths = vec![4500 * MILLISECOND];
+            }
+            // Owners are cut off from a member and the witness, and others open without them.
+            Some(
+                Mistake::OpensWithoutWitness
+                | Mistake::SparesWitness
+                | Mistake::AnyBeatIsEnough
+                | Mistake::WitnessForgets,
+            ) => {
+                (self.devices, self.witness) = (vec![2], true);
+                self.troubles =
+                    Troubles { pause: 3, isolate: 6, machine: 3, ..Troubles::default() };
+                self.trouble_lengths = vec![20 * SECOND, 60 * SECOND];
             }
             Some(_) | None => {}
         }
     }
 
+    /// The slot of the witness: the last one.
+    pub(super) fn witness_slot(&self) -> Option<usize> {
+        self.witness.then(|| self.slots() - 1)
+    }
+
     /// Devices in all, each a slot.
     pub(super) fn slots(&self) -> usize {
-        self.devices.iter().map(|members| usize::from(*members)).sum()
+        let members: usize = self.devices.iter().map(|members| usize::from(*members)).sum();
+        members + usize::from(self.witness)
     }
 }

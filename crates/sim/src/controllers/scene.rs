@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use block::{BLOCK, DeviceOperation};
 use control::take_over::OwnerBeat;
 
-use super::device::{Client, Reply, SharedDevice};
+use super::device::{Client, OWNER_BEAT_OFFSET, Reply, SharedDevice};
 use super::figures::Figures;
 use super::history::{History, Value};
 use super::mistake::Mistake;
@@ -91,7 +91,12 @@ pub(super) enum Message {
 #[derive(Clone, Debug)]
 pub(super) enum Told {
     Open,
-    Held { holder: Option<Client>, beat: Option<OwnerBeat> },
+    Held {
+        holder: Option<Client>,
+        beat: Option<OwnerBeat>,
+    },
+    /// It is not reached.
+    Absent,
 }
 
 /// What is asked of a device besides I/O.
@@ -237,10 +242,16 @@ impl Scene {
         self.story.iter().flatten().map(String::as_str).collect()
     }
 
-    /// A controller asks something of a device; while the wire is cut that waits.
+    /// A controller asks something of a device; while the wire is cut that waits. One that is to be opened is not
+    /// there then.
     pub(super) fn send_to_device(&mut self, from: usize, device: usize, what: OnWire) {
         if self.cut_wires.contains(&(from, device)) {
-            return self.held.push((from, device, what));
+            let OnWire::Open { client, .. } = what else {
+                return self.held.push((from, device, what));
+            };
+            let latency = self.random.between(20_000, 150_000);
+            let message = Message::Told { client, device, told: Told::Absent };
+            return self.after(latency, Event::ToController { to: from, message });
         }
         match what {
             OnWire::Io { client, io, operation } => self.submit(device, (client, io), operation),
@@ -258,6 +269,12 @@ impl Scene {
         self.tell(10, || {
             format!("  io {client}.{io} at device {device}: {}", words_of(&operation))
         });
+        let forgets = self.has(Mistake::WitnessForgets)
+            && self.profile.witness_slot() == Some(device)
+            && matches!(operation, DeviceOperation::Write { offset, .. } if offset != OWNER_BEAT_OFFSET);
+        if forgets {
+            return self.device_answers(device, Reply { client, io, result: Ok(None) });
+        }
         if is_write && self.has(Mistake::RegistersAgain) {
             self.devices[device].admit(client);
         }
@@ -310,6 +327,8 @@ impl Scene {
     fn fence_holder(&mut self, device: usize, holder: Option<Client>) {
         let is_spared =
             self.has(Mistake::OpensBeforeFence) || self.has(Mistake::FencesOneDevice) && device > 0;
+        let is_witness = self.profile.witness_slot() == Some(device);
+        let is_spared = is_spared || is_witness && self.has(Mistake::SparesWitness);
         let Some(holder) = holder.filter(|_| !is_spared) else { return };
         self.devices[device].fence(holder);
         self.figures.fences += 1;

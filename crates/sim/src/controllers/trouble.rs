@@ -50,7 +50,9 @@ impl World {
             2 => self.end(controller, length),
             3 => self.cut_wire(controller, length),
             4 => self.cut_link(controller, length),
-            _ => self.cut_path(controller, length),
+            5 => self.cut_path(controller, length),
+            6 => self.isolate(controller, length),
+            _ => self.lose_machine(controller, length),
         }
     }
 
@@ -100,6 +102,10 @@ impl World {
 
     fn cut_wire(&mut self, controller: usize, length: u64) {
         let device = self.scene.random.below(self.scene.devices.len() as u64) as usize;
+        self.cut_wire_to(controller, device, length);
+    }
+
+    fn cut_wire_to(&mut self, controller: usize, device: usize, length: u64) {
         if self.scene.cut_wires.insert((controller, device)) {
             self.scene.figures.cuts += 1;
             self.note(controller, "has lost a device");
@@ -107,8 +113,33 @@ impl World {
         }
     }
 
+    /// It is cut off from the other controllers, and from about half of the devices.
+    fn isolate(&mut self, controller: usize, length: u64) {
+        for device in 0..self.scene.devices.len() {
+            if self.scene.random.percent(50) {
+                self.cut_wire_to(controller, device, length);
+            }
+        }
+        for other in 0..self.controllers.len() {
+            self.cut_link_to(controller, other, length);
+        }
+    }
+
+    /// Its machine is gone, with one of the devices.
+    fn lose_machine(&mut self, controller: usize, length: u64) {
+        let device = self.scene.random.below(self.scene.devices.len() as u64) as usize;
+        for other in 0..self.controllers.len() {
+            self.cut_wire_to(other, device, length);
+        }
+        self.kill(controller, length);
+    }
+
     fn cut_link(&mut self, controller: usize, length: u64) {
         let other = self.scene.random.below(self.controllers.len() as u64) as usize;
+        self.cut_link_to(controller, other, length);
+    }
+
+    fn cut_link_to(&mut self, controller: usize, other: usize, length: u64) {
         let between = (controller.min(other), controller.max(other));
         if controller != other && self.scene.cut_links.insert(between) {
             self.scene.figures.cuts += 1;

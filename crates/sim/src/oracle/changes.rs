@@ -46,6 +46,7 @@ impl Oracle {
             Change::ExtendDevice { .. }
             | Change::AddDevice(_)
             | Change::AttachMember { .. }
+            | Change::AttachWitness { .. }
             | Change::DetachMember { .. }
             | Change::ReturnMember { .. }
             | Change::Resilver(_)

@@ -59,6 +59,17 @@ impl IoQueue {
         Ok(MemberPlace { device, place })
     }
 
+    /// Takes up a device that is to be a mirror's witness.
+    pub(crate) fn admit_witness(
+        &mut self,
+        device: DeviceNumber,
+        spec: MemberSpec,
+    ) -> Result<MemberPlace, MemberRefusal> {
+        let mirror = self.mirror_number(device).ok_or(MemberRefusal::TooMany)?;
+        let place = self.mirrors.admit_witness(mirror, spec)?;
+        Ok(MemberPlace { device, place })
+    }
+
     /// Takes up the device of a member that was absent.
     pub(crate) fn readmit(
         &mut self,

@@ -4,7 +4,7 @@
 use block::{Buffer, DeviceError, DeviceOperation, DeviceResult};
 
 use super::extent::Extent;
-use super::member::{MemberNumber, MemberSet};
+use super::member::{Member, MemberNumber, MemberSet};
 use super::port::{Port, Purpose};
 use super::regions::{Regions, Unflushed};
 use super::status::MemberState;
@@ -77,7 +77,7 @@ impl Mirror {
     /// Reads the bitmap of the current members if the list knows of a member that is not. If it does
     /// not, what lies there is of an earlier time, and is written again before it is relied on.
     pub(super) fn load_regions(&mut self, port: &mut Port) {
-        let was_whole = self.list.entries.iter().all(|entry| entry.state == MemberState::Current);
+        let was_whole = self.list.copies().all(|entry| entry.state == MemberState::Current);
         if was_whole {
             if self.lacks_members() {
                 self.dirty.regions.rewrite();
@@ -126,8 +126,9 @@ impl Mirror {
 
     /// Whether every member is current.
     pub(super) fn is_whole(&self) -> bool {
-        let mut members = self.members.iter().filter(|member| member.is_listed);
-        members.all(|member| member.state == MemberState::Current)
+        let is_copy = |member: &&Member| member.is_listed && !member.state.is_witness();
+        let mut copies = self.members.iter().filter(is_copy);
+        copies.all(|member| member.state == MemberState::Current)
     }
 
     /// Blocks on the way to the members that are there.

@@ -6,7 +6,7 @@
 //! calls it resilvering and a bitmap that says what it lacks.
 
 use super::extent::Extent;
-use super::member::{Member, MemberNumber, MemberRefusal, MirrorNumber};
+use super::member::{Member, MemberNumber, MemberRefusal, MemberSet, MirrorNumber};
 use super::port::Port;
 use super::status::MemberState;
 use super::{Mirror, Mirrors};
@@ -23,6 +23,16 @@ impl Mirrors {
     ) -> Result<MemberNumber, MemberRefusal> {
         self.check_slot(spec.slot)?;
         self.mirrors[mirror].admit(spec, device_bytes)
+    }
+
+    /// Takes up a device that is to be a mirror's witness; returns its place. It counts for nothing yet.
+    pub(crate) fn admit_witness(
+        &mut self,
+        mirror: MirrorNumber,
+        spec: MemberSpec,
+    ) -> Result<MemberNumber, MemberRefusal> {
+        self.check_slot(spec.slot)?;
+        self.mirrors[mirror].admit_witness(spec)
     }
 
     /// Takes up the device of a member that was absent, in a slot that nothing else uses; returns its
@@ -63,6 +73,9 @@ impl Mirrors {
     /// that says so is on its way: newer than any that it brings.
     pub(crate) fn join(&mut self, mirror: MirrorNumber, place: MemberNumber, newest: u64) {
         let Self { mirrors, port } = self;
+        if mirrors[mirror].members[place].state.is_witness() {
+            return mirrors[mirror].join_witness(port, place, newest);
+        }
         mirrors[mirror].join(port, place, newest);
     }
 
@@ -162,16 +175,36 @@ impl Mirror {
         if spec.size_bytes < device_bytes {
             return Err(MemberRefusal::TooSmall);
         }
+        self.forget_left();
+        let is_copy = |member: &&Member| member.is_listed && !member.state.is_witness();
+        let copies = self.members.iter().filter(is_copy).count();
+        if copies >= MIRROR_MEMBERS_WHILE_REPLACING_MAX {
+            return Err(MemberRefusal::TooMany);
+        }
+        self.add_candidate(spec, MemberState::Absent)
+    }
+
+    fn admit_witness(&mut self, spec: MemberSpec) -> Result<MemberNumber, MemberRefusal> {
+        self.forget_left();
+        if self.members.iter().any(|member| member.is_listed && member.state.is_witness()) {
+            return Err(MemberRefusal::TooMany);
+        }
+        self.add_candidate(spec, MemberState::WitnessAbsent)
+    }
+
+    fn add_candidate(
+        &mut self,
+        spec: MemberSpec,
+        state: MemberState,
+    ) -> Result<MemberNumber, MemberRefusal> {
         if self.members.iter().any(|member| member.is_listed && member.uuid == spec.uuid) {
             return Err(MemberRefusal::Taken);
         }
-        self.forget_left();
-        let listed = self.members.iter().filter(|member| member.is_listed).count();
-        if listed >= MIRROR_MEMBERS_WHILE_REPLACING_MAX || self.members.len() >= MIRROR_PLACES_MAX {
+        if self.members.len() >= MIRROR_PLACES_MAX {
             return Err(MemberRefusal::TooMany);
         }
         let member = Member {
-            state: MemberState::Absent,
+            state,
             is_listed: false,
             slot: Some(spec.slot),
             size_bytes: spec.size_bytes,
@@ -204,13 +237,13 @@ impl Mirror {
     ) -> Result<MemberNumber, MemberRefusal> {
         let place = self.place_of(spec.uuid).ok_or(MemberRefusal::NoSuchMember)?;
         let member = &mut self.members[place];
-        if member.state != MemberState::Absent {
+        if !member.state.is_away() {
             return Err(MemberRefusal::State);
         }
         if member.pending > 0 {
             return Err(MemberRefusal::Busy);
         }
-        if spec.size_bytes < device_bytes {
+        if spec.size_bytes < device_bytes && !member.state.is_witness() {
             return Err(MemberRefusal::TooSmall);
         }
         member.slot = Some(spec.slot);
@@ -246,7 +279,15 @@ impl Mirror {
         if others == 0 {
             return Err(MemberRefusal::LastCurrent);
         }
-        self.members[place].state = MemberState::Absent;
+        // A list that could not take effect would never be written.
+        let left = self.written_to().without(MemberSet::of(place));
+        let is_witness = self.members[place].state.is_witness();
+        let has_witness = !is_witness && self.witness_there().is_some();
+        if !has_witness && !self.reliance.rivals.without(left).is_empty() {
+            return Err(MemberRefusal::Busy);
+        }
+        self.members[place].state =
+            if is_witness { MemberState::WitnessAbsent } else { MemberState::Absent };
         self.members[place].is_listed = false;
         self.end_rebuild(port, place);
         self.orphan(port, place);

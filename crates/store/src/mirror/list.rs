@@ -3,11 +3,11 @@
 
 use block::{BLOCK, Buffer};
 
-use super::member::MemberSet;
+use super::member::{MemberNumber, MemberSet};
 use super::sealed::{is_sealed, seal, u64_at, uuid_at};
 use super::status::MemberState;
 use crate::address::DeviceBlock;
-use crate::limits::MIRROR_MEMBERS_WHILE_REPLACING_MAX;
+use crate::limits::MIRROR_ENTRIES_MAX;
 use crate::options::{DeviceSpec, MemberSpec};
 
 const MAGIC: [u8; 8] = *b"GANTRYML";
@@ -37,6 +37,9 @@ pub(crate) struct List {
     pub(crate) generation: u64,
     /// Whether resilvering rests until an administrator lets it go on.
     pub(crate) paused: bool,
+    /// Generation of the last list that took effect with the witness, before this one was proposed; 0 if there was
+    /// none. Two owners that proposed lists apart from each other are told from one another by it.
+    pub(crate) basis: u64,
     pub(crate) entries: Vec<ListEntry>,
 }
 
@@ -49,8 +52,18 @@ pub(super) struct ListChange {
     pub(super) flushing: MemberSet,
     /// Members that have it for good.
     pub(super) done: MemberSet,
+    /// The witness that gets it when the others have it.
+    pub(super) witness: Option<MemberNumber>,
     /// The caller is asked to keep its generation.
     pub(super) is_told: bool,
+}
+
+impl ListChange {
+    /// Whether a member has not written or flushed it yet.
+    pub(super) fn is_under_way(&self) -> bool {
+        let unfinished = [self.writing, self.written, self.flushing];
+        unfinished.iter().any(|members| !members.is_empty())
+    }
 }
 
 impl List {
@@ -63,7 +76,14 @@ impl List {
             since: 1,
         };
         let entries = device.members.iter().map(entry).collect();
-        Self { pool_uuid, mirror_uuid: device.uuid, generation: 1, paused: false, entries }
+        Self {
+            pool_uuid,
+            mirror_uuid: device.uuid,
+            generation: 1,
+            paused: false,
+            basis: 0,
+            entries,
+        }
     }
 
     /// Where a list of a generation lies on each member.
@@ -79,6 +99,7 @@ impl List {
         bytes[32..48].copy_from_slice(&self.mirror_uuid);
         bytes[48..56].copy_from_slice(&(self.entries.len() as u64).to_le_bytes());
         bytes[56..64].copy_from_slice(&u64::from(self.paused).to_le_bytes());
+        bytes[64..72].copy_from_slice(&self.basis.to_le_bytes());
         let places = bytes[ENTRIES_AT..].as_chunks_mut::<ENTRY_BYTES>().0;
         for (entry, place) in self.entries.iter().zip(places) {
             place[..16].copy_from_slice(&entry.uuid);
@@ -88,6 +109,8 @@ impl List {
                 MemberState::Current => 1,
                 MemberState::Resilvering => 2,
                 MemberState::Absent => 3,
+                MemberState::Witness => 4,
+                MemberState::WitnessAbsent => 5,
             };
         }
         seal(bytes)
@@ -99,7 +122,7 @@ impl List {
             return None;
         }
         let count = u64_at(bytes, 48);
-        if !(1..=MIRROR_MEMBERS_WHILE_REPLACING_MAX as u64).contains(&count) {
+        if !(1..=MIRROR_ENTRIES_MAX as u64).contains(&count) {
             return None;
         }
         let places = bytes[ENTRIES_AT..].as_chunks::<ENTRY_BYTES>().0;
@@ -108,6 +131,8 @@ impl List {
                 1 => MemberState::Current,
                 2 => MemberState::Resilvering,
                 3 => MemberState::Absent,
+                4 => MemberState::Witness,
+                5 => MemberState::WitnessAbsent,
                 _ => return None,
             };
             let uuid = uuid_at(place, 0);
@@ -118,8 +143,26 @@ impl List {
             mirror_uuid: uuid_at(bytes, 32),
             generation: u64_at(bytes, 8),
             paused: u64_at(bytes, 56) != 0,
+            basis: u64_at(bytes, 64),
             entries: entries.collect::<Option<_>>()?,
         })
+    }
+
+    /// The witness that it relies on.
+    pub(crate) fn witness(&self) -> Option<[u8; 16]> {
+        let mut entries = self.entries.iter();
+        entries.find(|entry| entry.state == MemberState::Witness).map(|entry| entry.uuid)
+    }
+
+    /// What it says of members that hold copies.
+    pub(crate) fn copies(&self) -> impl Iterator<Item = &ListEntry> {
+        self.entries.iter().filter(|entry| !entry.state.is_witness())
+    }
+
+    /// The names of the members that it calls current.
+    pub(crate) fn current(&self) -> impl Iterator<Item = [u8; 16]> {
+        let entries = self.entries.iter();
+        entries.filter(|entry| entry.state == MemberState::Current).map(|entry| entry.uuid)
     }
 
     /// The state of a member; `None` if the list does not know it.

@@ -50,6 +50,11 @@ impl Member {
         self.state == MemberState::Current && self.slot.is_some()
     }
 
+    /// Whether it is a witness that is there.
+    pub(crate) fn is_witness_there(&self) -> bool {
+        self.is_listed && self.state == MemberState::Witness && self.slot.is_some()
+    }
+
     /// Whether it gets what is written.
     pub(crate) fn is_written(&self) -> bool {
         self.state.counts() && self.slot.is_some()
@@ -61,7 +66,7 @@ impl MemberState {
     pub(crate) fn counts(self) -> bool {
         match self {
             Self::Current | Self::Resilvering => true,
-            Self::Absent => false,
+            Self::Absent | Self::Witness | Self::WitnessAbsent => false,
         }
     }
 }

@@ -34,7 +34,7 @@ impl Mirror {
     }
 
     /// What a list should say now.
-    fn entries(&self) -> Vec<ListEntry> {
+    pub(super) fn entries(&self) -> Vec<ListEntry> {
         let entry = |member: &Member| {
             let Member { uuid, size_bytes, state, since, .. } = *member;
             let known = self.list.entry(uuid).filter(|entry| entry.state == state);
@@ -46,7 +46,8 @@ impl Mirror {
 
     /// Makes a list durable that says what is the case, if the durable one does not.
     pub(super) fn propose(&mut self, port: &mut Port) {
-        if !port.writable || self.is_settled() || self.change.is_some() || self.broken.is_some() {
+        let is_idle = port.writable && self.change.is_none() && self.broken.is_none();
+        if !is_idle || self.is_settled() || !self.may_propose() {
             return;
         }
         let generation = self.list.generation + std::mem::replace(&mut self.step, 1);
@@ -57,25 +58,35 @@ impl Mirror {
             }
         }
         let paused = self.is_paused;
-        let list = List { generation, paused, entries: self.entries(), ..self.list.clone() };
+        let (entries, basis) = (self.entries(), self.reliance.basis);
+        let list = List { generation, paused, basis, entries, ..self.list.clone() };
         let members = self.written_to();
-        let data = list.emit().freeze();
-        let offset = List::place(generation).offset();
         let none = MemberSet::default();
         self.cover_fans();
+        self.note_proposed(&list);
         self.change = Some(ListChange {
             list,
-            writing: members,
+            writing: none,
             written: none,
             flushing: none,
             done: none,
+            witness: self.witness_there(),
             is_told: false,
         });
+        self.write_list(port, members);
+        self.settle_list(port);
+    }
+
+    /// Writes the list on its way to some members.
+    fn write_list(&mut self, port: &mut Port, members: MemberSet) {
+        let Some(change) = &mut self.change else { return };
+        change.writing = change.writing.or(members);
+        let offset = List::place(change.list.generation).offset();
+        let data = change.list.emit().freeze();
         for member in members.iter() {
             let operation = DeviceOperation::Write { offset, data: data.clone().into() };
             self.submit(port, member, Purpose::List, operation);
         }
-        self.settle_list(port);
     }
 
     /// A member has written its list, or flushed it, or failed.
@@ -122,19 +133,36 @@ impl Mirror {
     }
 
     /// The caller is told of a list that all members have.
-    fn settle_list(&mut self, port: &mut Port) {
+    pub(super) fn settle_list(&mut self, port: &mut Port) {
         let current = self.readable();
         let Some(change) = &mut self.change else { return };
-        let unfinished = [change.writing, change.written, change.flushing];
-        if change.is_told || unfinished.iter().any(|members| !members.is_empty()) {
+        if change.is_told || change.is_under_way() {
             return;
         }
         if change.done.and(current).is_empty() {
             return self.give_up_lists(port);
         }
+        if let Some(witness) = change.witness.take() {
+            return self.send_to_witness(port, witness);
+        }
+        let takes_effect = self.change.as_ref().is_some_and(|change| self.takes_effect(change));
+        let Some(change) = self.change.as_mut().filter(|_| takes_effect) else {
+            return self.supersede(port);
+        };
         change.is_told = true;
         let (mirror, generation) = (change.list.mirror_uuid, change.list.generation);
         port.memberships.push_back(Membership { mirror, generation });
+    }
+
+    /// The members have the list: the witness that it names gets it.
+    fn send_to_witness(&mut self, port: &mut Port, witness: MemberNumber) {
+        if self.members[witness].is_witness_there()
+            && let Some(change) = &self.change
+        {
+            self.note_sent_to_witness(change.list.clone());
+            self.write_list(port, MemberSet::of(witness));
+        }
+        self.settle_list(port);
     }
 
     /// No current member could take the list: nothing that another member lacks is answered any more.
@@ -151,6 +179,7 @@ impl Mirror {
         let Some(change) = self.change.take_if(is_told) else { return };
         self.listed = self.listed_by(&change.list);
         self.list = change.list;
+        self.note_in_effect();
         self.is_spread = !self.excuse_fans();
         self.settle_fans(port);
         self.propose(port);
@@ -160,7 +189,7 @@ impl Mirror {
     /// it does not do fails.
     pub(super) fn give_up(&mut self, port: &mut Port, member: MemberNumber) {
         // One that is about to join, or to come back, does not count: what was asked of it has failed.
-        let is_away = self.members[member].state == MemberState::Absent;
+        let is_away = self.members[member].state.is_away();
         if !self.members[member].is_listed || is_away {
             return self.orphan(port, member);
         }
@@ -168,10 +197,14 @@ impl Mirror {
         if is_last {
             return;
         }
-        let was_whole = self.is_whole();
-        self.members[member].state = MemberState::Absent;
-        self.member_left(was_whole);
-        self.end_rebuild(port, member);
+        if self.members[member].state.is_witness() {
+            self.members[member].state = MemberState::WitnessAbsent;
+        } else {
+            let was_whole = self.is_whole();
+            self.members[member].state = MemberState::Absent;
+            self.member_left(was_whole);
+            self.end_rebuild(port, member);
+        }
         self.orphan(port, member);
         self.propose(port);
         self.settle_bitmaps(port);
@@ -183,7 +216,7 @@ impl Mirror {
     pub(super) fn lose(&mut self, port: &mut Port, member: MemberNumber) {
         self.give_up(port, member);
         self.members[member].slot = None;
-        if self.members[member].state != MemberState::Absent {
+        if !self.members[member].state.is_away() {
             self.fail_all(port, member);
         }
     }

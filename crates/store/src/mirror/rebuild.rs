@@ -6,7 +6,7 @@ use block::{DeviceError, DeviceOperation, DeviceResult};
 use super::Mirror;
 use super::buffer_for;
 use super::extent::Extent;
-use super::member::{MemberNumber, MemberSet};
+use super::member::{Member, MemberNumber, MemberSet};
 use super::port::{Port, Purpose};
 use super::resilver::{CopyId, Resilver, ResilverStatus, Step};
 use super::status::MemberState;
@@ -48,7 +48,7 @@ impl Mirror {
         if self.rebuild.is_some() || !self.dirty.is_known() || self.broken.is_some() {
             return;
         }
-        let is_due = |member: &super::Member| {
+        let is_due = |member: &Member| {
             member.is_listed && member.state == MemberState::Resilvering && member.slot.is_some()
         };
         let Some(target) = self.member_where(is_due) else { return };
@@ -216,8 +216,9 @@ impl Mirror {
         if self.dirty.is_reserved {
             return false;
         }
+        let is_copy = |other: &Member| other.is_listed && !other.state.is_witness();
         let mut others =
-            self.numbered().filter(|(number, other)| *number != member && other.is_listed);
+            self.numbered().filter(|(number, other)| *number != member && is_copy(other));
         others.all(|(_, other)| other.state == MemberState::Current)
     }
 

@@ -62,7 +62,16 @@ impl Room {
     fn new(members: usize) -> Self {
         let list = List::first(POOL, &spec(members));
         let slots = (0..members as u8).map(Some).collect();
-        Self::with(Found { device: DeviceNumber::FIRST, list, slots, is_spread: true }, members)
+        Self::with(
+            Found {
+                device: DeviceNumber::FIRST,
+                list,
+                slots,
+                is_spread: true,
+                witness: FoundWitness::default(),
+            },
+            members,
+        )
     }
 
     fn with(found: Found, disks: usize) -> Self {

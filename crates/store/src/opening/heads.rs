@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use block::{BLOCK, DeviceError};
 
+use super::witness::{APART, Assurance, Ruling};
 use super::{Opening, OpeningState, Step, Taken, load};
 use crate::address::{DeviceBlock, DeviceNumber, Run};
 use crate::error::OpenError;
@@ -98,7 +99,7 @@ impl Slot {
     }
 
     /// The member label, if it is of this mirror.
-    fn member_of(&self, label: &Label) -> Option<[u8; 16]> {
+    pub(super) fn member_of(&self, label: &Label) -> Option<[u8; 16]> {
         let of_mirror = |member: &&MemberLabel| {
             member.pool_uuid == label.pool_uuid && member.mirror_uuid == label.device_uuid
         };
@@ -106,11 +107,23 @@ impl Slot {
     }
 
     /// The newest intact list, if it is of this mirror.
-    fn list(&self, label: &Label) -> Option<&List> {
-        let of_mirror = |list: &&List| {
-            list.pool_uuid == label.pool_uuid && list.mirror_uuid == label.device_uuid
-        };
-        self.lists.iter().flatten().filter(of_mirror).max_by_key(|list| list.generation)
+    pub(super) fn list(&self, label: &Label) -> Option<&List> {
+        self.lists_of(label).max_by_key(|list| list.generation)
+    }
+
+    /// The intact lists of this mirror.
+    pub(super) fn lists_of(&self, label: &Label) -> impl Iterator<Item = &List> {
+        let (pool_uuid, mirror_uuid) = (label.pool_uuid, label.device_uuid);
+        let of_mirror =
+            move |list: &&List| list.pool_uuid == pool_uuid && list.mirror_uuid == mirror_uuid;
+        self.lists.iter().flatten().filter(of_mirror)
+    }
+
+    /// Whether it is the witness of this mirror by its own list: it holds no copy.
+    fn is_witness(&self, label: &Label) -> bool {
+        let own = self.member_of(label);
+        let entry = self.list(label).zip(own).and_then(|(list, own)| list.entry(own));
+        entry.is_some_and(|entry| entry.state.is_witness())
     }
 
     /// Takes a block that was read.
@@ -241,7 +254,10 @@ impl OpeningState {
         let found = devices.flat_map(|(number, device)| {
             let number = DeviceNumber::at(number);
             let slots = self.slots_of(number, Some(device.uuid)).into_iter();
-            slots.map(move |(position, label)| (number, position, label))
+            let is_copy =
+                |(position, label): &(usize, Label)| !self.slots[*position].is_witness(label);
+            let copies = slots.filter(is_copy);
+            copies.map(move |(position, label)| (number, position, label))
         });
         found.collect()
     }
@@ -314,7 +330,8 @@ impl OpeningState {
         if let Some(error) = error.filter(|_| slots.is_empty()) {
             return Err(OpenError::Device(error));
         }
-        let list = newest_list(&slots, &label)?.clone();
+        let Ruling { list, assurance, found: witness } =
+            Ruling::of(&slots, &label, self.context.allow_degraded)?;
         let known = self.context.witnessed.iter().filter(|(uuid, _)| *uuid == label.device_uuid);
         let known = known.map(|(_, generation)| *generation).max();
         let mut places = Vec::with_capacity(list.entries.len());
@@ -323,19 +340,28 @@ impl OpeningState {
         }
         let members = || list.entries.iter().zip(&places);
         let is_newest = known.is_none_or(|known| known <= list.generation);
-        let lacks = |entry: &ListEntry| entry.state == MemberState::Current;
+        let lacks = |entry: &ListEntry| match assurance {
+            Assurance::Caller | Assurance::Witness => entry.state == MemberState::Current,
+            Assurance::EveryCopy => !entry.state.is_witness(),
+        };
         let missing: Vec<[u8; 16]> = members()
             .filter(|(entry, place)| place.is_none() && lacks(entry))
             .map(|(entry, _)| entry.uuid)
             .collect();
-        let has_current = members().any(|(entry, place)| place.is_some() && lacks(entry));
-        let is_told = known.is_some() && !self.context.shared;
+        let is_current = |entry: &ListEntry| entry.state == MemberState::Current;
+        let has_current = members().any(|(entry, place)| place.is_some() && is_current(entry));
+        let is_told = match assurance {
+            Assurance::Caller => known.is_some() && !self.context.shared,
+            Assurance::Witness => true,
+            Assurance::EveryCopy => false,
+        };
         let is_known = is_told || self.context.allow_degraded;
         if !is_newest || !has_current || !missing.is_empty() && !is_known {
             return Err(OpenError::MembersMissing { index: device.index(), missing });
         }
         // A stale copy that was used by itself is not caught up: what it alone has would be lost.
-        let is_ours = is_told && known == Some(list.generation);
+        let is_overruled = assurance != Assurance::Caller;
+        let is_ours = is_overruled || is_told && known == Some(list.generation);
         let went_on = |(entry, place): (&ListEntry, &Option<&Slot>)| {
             let own = place.and_then(|slot| slot.list(&label));
             entry.state == MemberState::Absent
@@ -345,23 +371,12 @@ impl OpeningState {
             return Err(OpenError::Damaged(APART));
         }
         let is_spread = members()
-            .filter(|(entry, _)| entry.state.counts())
+            .filter(|(entry, _)| !entry.state.is_away())
             .filter_map(|(_, place)| *place)
             .all(|slot| slot.list(&label) == Some(&list));
         let slots = places.iter().map(|place| place.map(|slot| slot.spec.slot)).collect();
-        Ok(Found { device, list, slots, is_spread })
+        Ok(Found { device, list, slots, is_spread, witness })
     }
-}
-
-const APART: &str = "the members of a mirror were changed apart from each other: take away those whose changes are to be given up";
-
-/// The list with the highest generation of all that are there.
-fn newest_list<'a>(slots: &[&'a Slot], label: &Label) -> Result<&'a List, OpenError> {
-    let lists = || slots.iter().filter_map(|slot| slot.list(label));
-    let newest = lists().max_by_key(|list| list.generation);
-    let newest = newest.ok_or(OpenError::Damaged("no membership list of a mirror is intact"))?;
-    let differs = |list: &List| list.generation == newest.generation && list != newest;
-    if lists().any(differs) { Err(OpenError::Damaged(APART)) } else { Ok(newest) }
 }
 
 /// The slot of a member; one that is too short is as good as none.
@@ -373,7 +388,8 @@ fn find_member<'a>(
 ) -> Result<Option<&'a Slot>, OpenError> {
     let is_large = |slot: &Slot| {
         let size_bytes = slot.spec.size_bytes;
-        size_bytes >= expected_bytes && size_bytes / BLOCK >= entry.size_bytes / BLOCK
+        let needed = if entry.state.is_witness() { 0 } else { expected_bytes };
+        size_bytes >= needed && size_bytes / BLOCK >= entry.size_bytes / BLOCK
     };
     let is_member = |slot: &&&Slot| slot.member_of(label) == Some(entry.uuid) && is_large(slot);
     let mut found = slots.iter().filter(is_member);

@@ -20,7 +20,9 @@ use crate::options::DeviceSpec;
 use crate::preallocation::ENOSPC;
 use crate::record::Record;
 use crate::serving::Serving;
-use crate::superblock::{FEATURE_MIRROR, FORMAT_VERSION, Features, INCOMPATIBLE_RECORDS, Label};
+use crate::superblock::{
+    FEATURE_MIRROR, FEATURE_WITNESS, FORMAT_VERSION, Features, INCOMPATIBLE_RECORDS, Label,
+};
 use crate::volume::{Volume, VolumeSpec, is_size};
 
 /// A change waits for those before it, and for everything on the volumes that it concerns.
@@ -465,6 +467,7 @@ fn needed_features(change: &Change) -> Features {
     match change {
         Change::CreateRecords { .. } => Features::incompatible(INCOMPATIBLE_RECORDS),
         Change::AttachMember { .. } => Features::incompatible(FEATURE_MIRROR),
+        Change::AttachWitness { .. } => Features::incompatible(FEATURE_MIRROR | FEATURE_WITNESS),
         // A device that cannot leave is refused first.
         Change::EvacuateDevice { .. }
         | Change::CreateVolume(_)

@@ -15,7 +15,6 @@ use crate::error::{ChangeError, Failure};
 use crate::farewell::{Farewell, Step};
 use crate::io::Waiter;
 use crate::layout::LABELS;
-use crate::mirror::MemberState;
 use crate::pool::NO_DEVICE;
 use crate::record::Record;
 use crate::serving::Serving;
@@ -69,11 +68,8 @@ impl Serving {
         if pool.space.has_fenced(device) {
             return Err(ChangeError::SpaceMapsDamaged);
         }
-        let lacks_a_copy = pool.mirrors().find(|mirror| {
-            let mut members = mirror.members.iter();
-            let is_other = mirror.device != device.number();
-            is_other && members.any(|member| member.state != MemberState::Current)
-        });
+        let lacks_a_copy =
+            pool.mirrors().find(|mirror| mirror.device != device.number() && mirror.is_degraded());
         match lacks_a_copy {
             Some(mirror) => Err(ChangeError::Degraded { device: mirror.device }),
             None => Ok(()),

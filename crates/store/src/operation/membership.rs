@@ -14,7 +14,8 @@ use crate::error::{ChangeError, Failure};
 use crate::io::{MemberPlace, Waiter};
 use crate::layout::{DEVICE_START, LABELS};
 use crate::mirror::{
-    Found, LISTS, List, ListEntry, MEMBER_LABELS, MemberLabel, MemberRefusal, MemberState,
+    Found, FoundWitness, LISTS, List, ListEntry, MEMBER_LABELS, MemberLabel, MemberRefusal,
+    MemberState,
 };
 use crate::options::MemberSpec;
 use crate::serving::Serving;
@@ -80,6 +81,9 @@ impl Serving {
             Change::AttachMember { device, member } => {
                 self.begin_attach(key, DeviceNumber::new((*device).into()), *member)
             }
+            Change::AttachWitness { device, member } => {
+                self.begin_witness(key, DeviceNumber::new((*device).into()), *member)
+            }
             Change::ReturnMember { member } => self.begin_return(key, *member),
             Change::DetachMember { member } => self.begin_leave(key, *member),
             Change::Resilver(ResilverChange::Cancel { member }) => {
@@ -132,6 +136,41 @@ impl Serving {
         if spec.size_bytes < self.bytes_of(device) {
             return Err(ChangeError::MemberSize.into());
         }
+        self.check_unused(spec)?;
+        self.begin_member_change(key, device, Step::Found);
+        match io_slot(self, device) {
+            Some(slot) => self.found_mirror(key, slot),
+            None => {
+                let bytes = self.bytes_of(device);
+                let member = self.engine.pool.io.admit(device, spec, bytes).map_err(refused)?;
+                self.label_member(key, member, spec);
+            }
+        }
+        Ok(())
+    }
+
+    fn begin_witness(
+        &mut self,
+        key: OperationKey,
+        device: DeviceNumber,
+        spec: MemberSpec,
+    ) -> Result<(), Failure> {
+        if !self.engine.pool.space.is_there(device) {
+            return Err(ChangeError::NoSuchDevice.into());
+        }
+        self.check_unused(spec)?;
+        let admitted = self.engine.pool.io.admit_witness(device, spec);
+        let member = admitted.map_err(|refusal| match refusal {
+            MemberRefusal::TooMany => ChangeError::WitnessRefused,
+            refusal => refused(refusal),
+        })?;
+        self.begin_member_change(key, device, Step::Label);
+        self.label_member(key, member, spec);
+        Ok(())
+    }
+
+    /// Nothing of the pool lies in a slot, or has the name.
+    fn check_unused(&self, spec: MemberSpec) -> Result<(), Failure> {
         let io = &self.engine.pool.io;
         let is_named = |uuid: &[u8; 16]| *uuid == spec.uuid;
         if io.uses_slot(spec.slot)
@@ -142,11 +181,6 @@ impl Serving {
         }
         if !io.mirrors().slot_is_idle(spec.slot) {
             return Err(ChangeError::MemberBusy.into());
-        }
-        self.begin_member_change(key, device, Step::Found);
-        match io_slot(self, device) {
-            Some(slot) => self.found_mirror(key, slot),
-            None => return self.label_member(key, spec),
         }
         Ok(())
     }
@@ -166,6 +200,7 @@ impl Serving {
             mirror_uuid: uuid,
             generation: 1,
             paused: false,
+            basis: 0,
             entries: vec![ListEntry { uuid, size_bytes, state, since: 1 }],
         }
     }
@@ -197,10 +232,8 @@ impl Serving {
 
     /// The device that joins gets its labels, and loses what an earlier use may have left in their
     /// places.
-    fn label_member(&mut self, key: OperationKey, spec: MemberSpec) -> Result<(), Failure> {
-        let device = self.member_change(key).device;
-        let bytes = self.bytes_of(device);
-        let member = self.engine.pool.io.admit(device, spec, bytes).map_err(refused)?;
+    fn label_member(&mut self, key: OperationKey, member: MemberPlace, spec: MemberSpec) {
+        let device = member.device;
         let label = self.label_of_mirror(device).emit().freeze();
         let own = self.member_label(device, spec.uuid).emit().freeze();
         let none = Buffer::zeroed(block::BLOCK as usize).freeze();
@@ -214,7 +247,6 @@ impl Serving {
         for write in writes {
             self.engine.pool.io.write_on_member(Waiter::Member { operation: key }, member, write);
         }
-        Ok(())
     }
 
     fn begin_return(&mut self, key: OperationKey, spec: MemberSpec) -> Result<(), Failure> {
@@ -222,11 +254,13 @@ impl Serving {
         let mirror = io.mirror_of(spec.uuid).ok_or(ChangeError::NoSuchMember)?;
         let device = mirror.device();
         let returned = mirror.place_of(spec.uuid).map(|place| mirror.member(place));
-        if returned.is_some_and(|member| member.state != MemberState::Absent) {
+        if returned.is_some_and(|member| !member.state.is_away()) {
             return Err(ChangeError::MemberPresent.into());
         }
-        // What the device brings is compared with the list that left it out, which may be on its way yet.
-        if !io.mirrors().is_settled() {
+        let is_witness = returned.is_some_and(|member| member.state.is_witness());
+        // What the device brings is compared with the list that left it out, which may be on its way yet. A list
+        // may be waiting for the witness.
+        if !is_witness && !io.mirrors().is_settled() {
             self.awaiting_lists.push(key);
             return Ok(());
         }
@@ -302,22 +336,37 @@ impl Serving {
                 else {
                     return Ok(());
                 };
-                return self.label_member(key, member);
+                let device = self.member_change(key).device;
+                let bytes = self.bytes_of(device);
+                let place = self.engine.pool.io.admit(device, member, bytes).map_err(refused)?;
+                self.label_member(key, place, member);
             }
             Step::Label => self.flush_member(key),
+            Step::LabelFlush if self.is_about_witness(key) => return self.join(key),
             Step::LabelFlush => self.all_is_dirty(key),
             Step::Identify => return self.identified(key),
-            Step::Dirty => {
-                let change = self.member_change(key);
-                change.step = Step::Listing;
-                let (member, newest) = (change.member, change.newest);
-                member.into_iter().for_each(|member| self.engine.pool.io.join(member, newest));
-                return self.look_at_list(key);
-            }
+            Step::Dirty => return self.join(key),
             Step::Listing => {}
             Step::Farewell => self.finish(key, Ok(Outcome::Changed)),
         }
         Ok(())
+    }
+
+    /// The device joins, or comes back: the list says so.
+    fn join(&mut self, key: OperationKey) -> Result<(), Failure> {
+        let change = self.member_change(key);
+        change.step = Step::Listing;
+        let (member, newest) = (change.member, change.newest);
+        member.into_iter().for_each(|member| self.engine.pool.io.join(member, newest));
+        self.look_at_list(key)
+    }
+
+    fn is_about_witness(&mut self, key: OperationKey) -> bool {
+        let Some(MemberPlace { device, place }) = self.member_change(key).member else {
+            return false;
+        };
+        let mirror = self.engine.pool.io.mirror(device);
+        mirror.is_some_and(|mirror| mirror.member(place).state.is_witness())
     }
 
     /// Flushes the device, with the bits of its bitmap if it is a mirror.
@@ -342,7 +391,13 @@ impl Serving {
         let list = self.first_list(device);
         let Some(slot) = io_slot(self, device) else { return };
         let uuid = list.mirror_uuid;
-        let found = Found { device, list, slots: vec![Some(slot)], is_spread: true };
+        let found = Found {
+            device,
+            list,
+            slots: vec![Some(slot)],
+            is_spread: true,
+            witness: FoundWitness::default(),
+        };
         self.engine.pool.io.become_mirror(found);
         self.engine.pool.io.with_mirrors(|mirrors| mirrors.tell(uuid));
     }
@@ -402,12 +457,22 @@ impl Serving {
         let own = lists.filter(|list| list.mirror_uuid == label.mirror_uuid);
         let own = own.max_by_key(|list| list.generation);
         let newest = own.as_ref().map_or(0, |list| list.generation);
+        if returned.state.is_witness() {
+            if !mirror.knows_of_witness(own.as_ref()) {
+                return Err(ChangeError::NotThatMember.into());
+            }
+            self.member_change(key).newest = newest;
+            return self.join(key);
+        }
+        // What was proposed before the list that left it out took effect with the witness, never took effect.
+        let basis = own.as_ref().map_or(0, |list| list.basis);
+        let is_overruled = mirror.relies_on_witness() && basis < returned.since;
         let own = own.as_ref().and_then(|list| list.entry(returned.uuid));
         let was_current = own.is_some_and(|entry| entry.state == MemberState::Current);
-        if was_current && newest >= returned.since {
+        if was_current && newest >= returned.since && !is_overruled {
             return Err(ChangeError::NotThatMember.into());
         }
-        if newest + LISTS_SKIPPED_MAX < returned.since {
+        if newest + LISTS_SKIPPED_MAX < returned.since || newest >= returned.since {
             self.engine.pool.io.mark_all(device);
         }
         self.member_change(key).newest = newest;
@@ -418,7 +483,12 @@ impl Serving {
     /// Whether the list that was on its way is durable. Until it is, this is asked again.
     fn look_at_list(&mut self, key: OperationKey) -> Result<(), Failure> {
         let Work::Change(change) = &self.requests.table[key].work else { return Ok(()) };
-        let joins = matches!(change, Change::AttachMember { .. } | Change::ReturnMember { .. });
+        let joins = matches!(
+            change,
+            Change::AttachMember { .. }
+                | Change::AttachWitness { .. }
+                | Change::ReturnMember { .. }
+        );
         let leaves = matches!(
             change,
             Change::DetachMember { .. } | Change::Resilver(ResilverChange::Cancel { .. })
@@ -450,7 +520,7 @@ impl Serving {
     fn has_failed(&self, member: Option<MemberPlace>) -> bool {
         let Some(MemberPlace { device, place }) = member else { return false };
         let mirror = self.engine.pool.io.mirror(device);
-        mirror.is_some_and(|mirror| !mirror.member(place).state.counts())
+        mirror.is_some_and(|mirror| mirror.member(place).state.is_away())
     }
 
     /// The device that left gets the list that does not name it, if it can be written: so it is not

@@ -153,7 +153,7 @@ fn other_versions_and_unknown_features_are_refused() {
         let expected = OpenError::Unknown { version, features: 0 };
         assert_eq!(refused(with_label(8, u64::from(version))), expected);
     }
-    assert_eq!(refused(with_label(48, 8)), OpenError::Unknown { version: 2, features: 8 });
+    assert_eq!(refused(with_label(48, 16)), OpenError::Unknown { version: 2, features: 16 });
     let mut pool = with_label(56, 4).unwrap();
     assert!(matches!(pool.store.health(), Health::ReadOnly { .. }));
     check(&mut pool);

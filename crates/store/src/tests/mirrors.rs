@@ -12,6 +12,7 @@ use crate::{Incident, IoId, MemberSpec, MemberState, Place};
 mod growth;
 mod opening;
 mod rot;
+mod witness;
 
 const DEVICE: [u8; 16] = [50; 16];
 const SMALL: u64 = 96 << 20;
@@ -24,6 +25,8 @@ pub(super) struct Disk {
     stable: HashMap<u64, Bytes>,
     /// Everything fails.
     fails: bool,
+    /// It is only read.
+    refuses_writes: bool,
     /// Nothing comes to its end.
     hangs: bool,
     /// A block that cannot be read: it fails, or does not come to its end.
@@ -74,6 +77,9 @@ impl Disk {
             return Err(DeviceError::Os(5));
         }
         match operation {
+            DeviceOperation::Write { .. } if self.refuses_writes => {
+                return Err(DeviceError::Os(5));
+            }
             DeviceOperation::Read { offset, .. } if self.is_bad(offset) => {
                 return Err(DeviceError::Os(5));
             }

@@ -16,7 +16,13 @@ pub(super) fn member_metrics(page: &mut Page, pools: &[PoolFacts]) {
     page.begin(&MEMBER_STATE);
     for (pool, member) in each() {
         let mirror = member.mirror.to_string();
-        for state in [MemberState::Current, MemberState::Resilvering, MemberState::Absent] {
+        for state in [
+            MemberState::Current,
+            MemberState::Resilvering,
+            MemberState::Absent,
+            MemberState::Witness,
+            MemberState::WitnessAbsent,
+        ] {
             let labels = [
                 ("pool", pool.name.as_str()),
                 ("mirror", mirror.as_str()),

@@ -241,7 +241,13 @@ fn members_that_fail_one_after_the_other_are_left_out_by_two_lists_in_different_
 fn a_mirror_that_lacks_a_member_says_so_before_it_is_written() {
     let list = List { generation: 4, ..List::first(POOL, &spec(2)) };
     let slots = vec![Some(0), None];
-    let found = Found { device: DeviceNumber::FIRST, list, slots, is_spread: true };
+    let found = Found {
+        device: DeviceNumber::FIRST,
+        list,
+        slots,
+        is_spread: true,
+        witness: FoundWitness::default(),
+    };
     let mut room = Room::with(found, 2);
     assert!(!room.mirrors.is_settled());
     room.serve_all();
@@ -257,7 +263,13 @@ fn a_mirror_that_lacks_a_member_says_so_before_it_is_written() {
 fn a_list_that_not_all_members_hold_is_written_to_all_of_them() {
     let list = List { generation: 4, ..List::first(POOL, &spec(2)) };
     let slots = vec![Some(0), Some(1)];
-    let found = Found { device: DeviceNumber::FIRST, list, slots, is_spread: false };
+    let found = Found {
+        device: DeviceNumber::FIRST,
+        list,
+        slots,
+        is_spread: false,
+        witness: FoundWitness::default(),
+    };
     let mut room = Room::with(found, 2);
     room.serve_all();
     assert_eq!(room.witness(), [5]);

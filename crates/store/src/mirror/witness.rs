@@ -1,0 +1,142 @@
+//! Witness device of a mirror: a member without a copy, which holds the membership list.
+//!
+//! Who opens a mirror without some of its current members must hold the witness, or else every copy that the list names.
+//! So the list by which an owner goes on without a member takes effect only when the witness has it, and the one by which
+//! it goes on without the witness only when every copy has it that somebody could open with the witness.
+//!
+//! Two owners that were cut off from each other may both have proposed lists; their generations say nothing then. The
+//! list on the witness decides: what was proposed on an older one than it never took effect.
+
+use super::Mirror;
+use super::list::{List, ListChange};
+use super::member::{MemberNumber, MemberSet};
+use super::port::Port;
+use super::status::MemberState;
+
+/// What an owner knows of the witness, and of who could open the mirror with it.
+#[derive(Default)]
+pub(super) struct Reliance {
+    /// Members with which somebody who holds the witness could open the mirror; none if no list relies on one.
+    pub(super) rivals: MemberSet,
+    /// Generation of the last list that took effect with the witness.
+    pub(super) basis: u64,
+    /// Lists that the witness may hold, of which this owner knows.
+    known: Vec<List>,
+}
+
+/// What was found of a mirror's witness when it was opened.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FoundWitness {
+    /// Members that a list which relies on a witness calls current.
+    pub(crate) rivals: Vec<[u8; 16]>,
+    /// Generation of the last list that took effect with it.
+    pub(crate) basis: u64,
+    /// Lists that rely on it.
+    pub(crate) known: Vec<List>,
+}
+
+impl Mirror {
+    /// Takes over what was found of its witness.
+    pub(super) fn adopt_witness(&mut self, found: FoundWitness) {
+        let FoundWitness { rivals, basis, known } = found;
+        let rivals = self.places(|member| rivals.contains(&member.uuid));
+        self.reliance = Reliance { rivals, basis, known };
+    }
+
+    /// Whether somebody else could open it with the witness.
+    pub(crate) fn relies_on_witness(&self) -> bool {
+        !self.reliance.rivals.is_empty()
+    }
+
+    /// Slots of the members with which somebody who holds the witness could open it, if all of them are there.
+    pub(super) fn rivals(&self) -> Option<Vec<u8>> {
+        self.reliance.rivals.iter().map(|member| self.members[member].slot).collect()
+    }
+
+    /// The witness, if it is there.
+    pub(super) fn witness_there(&self) -> Option<MemberNumber> {
+        self.member_where(|member| member.is_witness_there())
+    }
+
+    /// Whether a list that says what is the case now can take effect. One that cannot is never written: found alone
+    /// on a member it would let that be opened without those that it leaves out.
+    pub(super) fn may_propose(&self) -> bool {
+        self.witness_there().is_some() || self.reliance.rivals.without(self.written_to()).is_empty()
+    }
+
+    /// A list is being written: whoever finds it on a member relies on it.
+    pub(super) fn note_proposed(&mut self, list: &List) {
+        if list.witness().is_some() {
+            let current = self.current_by(list);
+            self.reliance.rivals = self.reliance.rivals.or(current);
+        }
+    }
+
+    /// A list is being written to the witness.
+    pub(super) fn note_sent_to_witness(&mut self, list: List) {
+        self.reliance.known.push(list);
+    }
+
+    /// The durable list took effect.
+    pub(super) fn note_in_effect(&mut self) {
+        self.reliance.rivals = MemberSet::default();
+        if self.list.witness().is_some() {
+            self.reliance.rivals = self.current_by(&self.list);
+            self.reliance.basis = self.list.generation;
+            self.reliance.known = vec![self.list.clone()];
+        }
+    }
+
+    fn current_by(&self, list: &List) -> MemberSet {
+        let current: Vec<[u8; 16]> = list.current().collect();
+        self.places(|member| member.is_listed && current.contains(&member.uuid))
+    }
+
+    /// Whether a list that all members have which are there takes effect.
+    pub(super) fn takes_effect(&self, change: &ListChange) -> bool {
+        match change.list.witness() {
+            Some(witness) => {
+                let witness = self.member_where(|member| member.uuid == witness);
+                witness.is_some_and(|witness| change.done.contains(witness))
+            }
+            None => self.reliance.rivals.without(change.done).is_empty(),
+        }
+    }
+
+    /// The list on its way cannot take effect any more: another one takes its place, if that can.
+    pub(super) fn supersede(&mut self, port: &mut Port) {
+        let Some(change) = &self.change else { return };
+        let is_another = self.entries() != change.list.entries;
+        if change.is_told || change.is_under_way() || !is_another || !self.may_propose() {
+            return;
+        }
+        let generation = change.list.generation;
+        self.change = None;
+        self.step = self.step.max(generation + 1 - self.list.generation);
+        self.propose(port);
+    }
+
+    /// Whether a list that was found on the witness is one that this owner, or one before it, gave it. Another one is
+    /// of somebody who opened the mirror since.
+    pub(crate) fn knows_of_witness(&self, found: Option<&List>) -> bool {
+        found.is_none_or(|list| {
+            list.generation <= self.reliance.basis || self.reliance.known.contains(list)
+        })
+    }
+
+    /// The witness that was admitted joins, or comes back.
+    pub(super) fn join_witness(&mut self, port: &mut Port, place: MemberNumber, newest: u64) {
+        self.step = self.step.max((newest + 1).saturating_sub(self.list.generation));
+        let member = &mut self.members[place];
+        (member.state, member.is_listed) = (MemberState::Witness, true);
+        let is_as_listed =
+            self.change.as_ref().is_some_and(|change| change.list.entries == self.entries());
+        match &mut self.change {
+            Some(change) if is_as_listed && !change.is_told => change.witness = Some(place),
+            Some(_) | None => {}
+        }
+        self.supersede(port);
+        self.settle_list(port);
+        self.propose(port);
+    }
+}

@@ -1,0 +1,92 @@
+//! Which membership list of a mirror holds, where lists rely on a witness device.
+//!
+//! Who has the witness knows by its list what took effect: a list that was proposed on an older one is overruled,
+//! whatever its generation. Who lacks it needs every copy that the newest list names, each of them current by all lists
+//! that are there: then nobody else can have opened the mirror, and nobody can who is not fenced by these copies.
+
+use super::heads::Slot;
+use crate::error::OpenError;
+use crate::mirror::{FoundWitness, List};
+use crate::superblock::Label;
+
+/// What makes sure that nobody else can have opened the mirror since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Assurance {
+    /// No list relies on a witness: what the caller was told of lists, or every current member.
+    Caller,
+    /// The witness, which is there.
+    Witness,
+    /// Every copy that the list names: its witness is not there.
+    EveryCopy,
+}
+
+/// The list that holds.
+pub(super) struct Ruling {
+    pub(super) list: List,
+    pub(super) assurance: Assurance,
+    pub(super) found: FoundWitness,
+}
+
+const NO_LIST: &str = "no membership list of a mirror is intact";
+
+pub(super) const APART: &str = "the members of a mirror were changed apart from each other: take away those whose changes are to be given up";
+
+impl Ruling {
+    /// Chooses among the lists of the members that are there.
+    pub(super) fn of(slots: &[&Slot], label: &Label, is_forced: bool) -> Result<Self, OpenError> {
+        let index = label.index as usize;
+        let lists: Vec<&List> = slots.iter().filter_map(|slot| slot.list(label)).collect();
+        let naming: Vec<&List> = slots.iter().flat_map(|slot| slot.lists_of(label)).collect();
+        let naming: Vec<&List> =
+            naming.into_iter().filter(|list| list.witness().is_some()).collect();
+        let latest = naming.iter().max_by_key(|list| (list.basis, list.generation));
+        let Some(witness) = latest.and_then(|list| list.witness()) else {
+            let (list, found) = (newest_list(&lists)?.clone(), FoundWitness::default());
+            return Ok(Self { list, assurance: Assurance::Caller, found });
+        };
+        let own = slots.iter().find(|slot| slot.member_of(label) == Some(witness));
+        let list = match own {
+            Some(own) => newest_by_witness(&lists, own.list(label)),
+            None => lists.iter().copied().max_by_key(|list| (list.basis, list.generation)),
+        };
+        let list = list.ok_or(OpenError::Damaged(NO_LIST))?;
+        let assurance = match (list.witness(), own) {
+            (Some(named), Some(_)) if named == witness => Assurance::Witness,
+            (Some(_), _) => Assurance::EveryCopy,
+            (None, _) => Assurance::Caller,
+        };
+        let rivals: Vec<[u8; 16]> = naming.iter().flat_map(|list| list.current()).collect();
+        let is_current = |member: &[u8; 16]| list.current().any(|current| current == *member);
+        if assurance == Assurance::EveryCopy && !is_forced && !rivals.iter().all(is_current) {
+            return Err(OpenError::MembersMissing { index, missing: vec![witness] });
+        }
+        let basis = match assurance {
+            // Nobody has given the witness a newer one, as it would be on a copy.
+            Assurance::EveryCopy => list.generation,
+            Assurance::Witness | Assurance::Caller => {
+                own.and_then(|own| own.list(label)).map_or(0, |list| list.generation)
+            }
+        };
+        let known = naming.into_iter().cloned().collect();
+        let found = FoundWitness { rivals, basis: basis.max(list.basis), known };
+        // Nobody else's word counts where an administrator wants the mirror opened without it.
+        let is_alone = is_forced && assurance != Assurance::Witness;
+        let found = if is_alone { FoundWitness { rivals: Vec::new(), ..found } } else { found };
+        Ok(Self { list: list.clone(), assurance, found })
+    }
+}
+
+/// The list with the highest generation of all that are there.
+fn newest_list<'a>(lists: &[&'a List]) -> Result<&'a List, OpenError> {
+    let newest = lists.iter().max_by_key(|list| list.generation);
+    let newest = *newest.ok_or(OpenError::Damaged(NO_LIST))?;
+    let differs = |list: &&List| list.generation == newest.generation && *list != newest;
+    if lists.iter().any(differs) { Err(OpenError::Damaged(APART)) } else { Ok(newest) }
+}
+
+/// The newest list that was proposed on the one that the witness has, or that one.
+fn newest_by_witness<'a>(lists: &[&'a List], of_witness: Option<&List>) -> Option<&'a List> {
+    let basis = of_witness.map_or(0, |list| list.generation);
+    let holds = |list: &&&List| list.basis >= basis || Some(**list) == of_witness;
+    lists.iter().filter(holds).max_by_key(|list| (list.basis, list.generation)).copied()
+}

@@ -1,0 +1,237 @@
+//! Mirrors with a witness, as several controllers share them: who may open one without some of its members, and what
+//! is answered meanwhile.
+
+use super::*;
+use crate::mirror::{LISTS, List};
+
+const WITNESS: u8 = 2;
+
+/// A mirror of two members with a witness in slot 2.
+fn array() -> Array {
+    let mut array = Array::new(2);
+    array.disks.push(Disk::default());
+    array.change(Change::AttachWitness { device: 0, member: member(WITNESS) }).unwrap();
+    array.there.push(WITNESS);
+    array.write(0, &pattern(1, 1 << 20));
+    array
+}
+
+fn shared(array: &Array) -> OpenContext {
+    let witnessed = array.witnessed.clone();
+    OpenContext { witnessed, shared: true, ..OpenContext::default() }
+}
+
+/// What another controller finds on the disks in these slots, that has not heard of anything.
+fn opened_elsewhere(array: &Array, slots: &[u8]) -> Result<Array, Failure> {
+    let mut other = array.fork();
+    other.witnessed.clear();
+    let context = shared(&other);
+    other.open_with(slots, context)
+}
+
+fn is_missing(opened: Result<Array, Failure>) -> bool {
+    matches!(opened, Err(Failure::Open(OpenError::MembersMissing { .. })))
+}
+
+/// Begins to write, and looks whether that is answered.
+fn is_answered(array: &mut Array, value: u64) -> bool {
+    array.next_tag += 1;
+    let range = ByteRange::new(0, 4096);
+    let data = Bytes::from(pattern(value, 4096));
+    array.store.submit(Tag(array.next_tag), A, Request::Write { range, data });
+    for second in 1..120 {
+        array.pump();
+        if let Some(done) = array.store.next_done() {
+            return done.result.is_ok();
+        }
+        array.store.tick(Duration::from_secs(second));
+    }
+    false
+}
+
+#[test]
+fn with_its_witness_each_member_opens_alone_and_without_it_none_does() {
+    let array = array();
+    for copy in [0, 1] {
+        assert!(is_missing(opened_elsewhere(&array, &[copy])), "{copy}");
+        let mut other = opened_elsewhere(&array, &[copy, WITNESS]).unwrap();
+        assert_eq!(other.state(1 - copy), MemberState::Absent);
+        assert_eq!(other.state(WITNESS), MemberState::Witness);
+        assert!(other.read(0, 1 << 20) == pattern(1, 1 << 20));
+        other.write(0, &pattern(2, 8192));
+        // The other one is stale from then on, whoever asks.
+        assert!(is_missing(opened_elsewhere(&other, &[1 - copy])));
+        assert!(is_missing(opened_elsewhere(&other, &[1 - copy, WITNESS])));
+        let mut again = opened_elsewhere(&other, &[0, 1, WITNESS]).unwrap();
+        assert_eq!(again.state(1 - copy), MemberState::Absent);
+        assert!(again.read(0, 8192) == pattern(2, 8192));
+        let member = MemberSpec { slot: 1 - copy, ..member(1 - copy) };
+        again.change(Change::ReturnMember { member }).unwrap();
+    }
+    let mut both = opened_elsewhere(&array, &[1, 0]).unwrap();
+    assert_eq!(both.state(WITNESS), MemberState::WitnessAbsent);
+    assert!(both.read(0, 1 << 20) == pattern(1, 1 << 20));
+    // It goes on without its witness, so that this says nothing any more.
+    both.disks[1].fails = true;
+    both.write(0, &pattern(3, 4096));
+    both.disks[1].fails = false;
+    assert!(is_missing(opened_elsewhere(&both, &[1, WITNESS])));
+    assert!(opened_elsewhere(&both, &[0]).unwrap().read(0, 4096) == pattern(3, 4096));
+}
+
+#[test]
+fn a_member_that_fails_is_left_out_with_the_witness_and_opens_no_more() {
+    let mut array = array();
+    array.disks[1].fails = true;
+    array.write(0, &pattern(2, 4096));
+    array.disks[1].fails = false;
+    for slots in [&[1, WITNESS][..], &[1], &[0]] {
+        assert!(is_missing(opened_elsewhere(&array, slots)), "{slots:?}");
+    }
+    assert!(
+        is_missing(opened_elsewhere(&array, &[0, 1])),
+        "whether that took effect only the witness knows"
+    );
+    for slots in [&[0, WITNESS][..], &[1, WITNESS, 0]] {
+        let mut other = opened_elsewhere(&array, slots).unwrap();
+        assert!(other.read(0, 4096) == pattern(2, 4096), "{slots:?}");
+    }
+}
+
+#[test]
+fn without_witness_and_member_at_once_nothing_is_answered_until_the_witness_is_back() {
+    let mut array = array();
+    array.disks[1].fails = true;
+    array.disks[usize::from(WITNESS)].fails = true;
+    assert!(!is_answered(&mut array, 2));
+    let refused = array.store.mirrors().next().unwrap();
+    assert!(refused.relies_on_witness());
+    // Another controller, which reaches both, goes on with what was answered.
+    let mut isolated = array.fork();
+    isolated.disks[1].fails = false;
+    isolated.disks[usize::from(WITNESS)].fails = false;
+    assert!(is_missing(opened_elsewhere(&isolated, &[0])));
+    let mut other = opened_elsewhere(&isolated, &[1, WITNESS]).unwrap();
+    assert!(other.read(0, 1 << 20) == pattern(1, 1 << 20));
+    other.write(0, &pattern(3, 4096));
+    let mut again = opened_elsewhere(&other, &[0, 1, WITNESS]).unwrap();
+    assert_eq!(again.state(0), MemberState::Absent);
+    assert!(again.read(0, 4096) == pattern(3, 4096));
+    again.change(Change::ReturnMember { member: member(0) }).unwrap();
+    assert!(
+        is_missing(opened_elsewhere(&other, &[0, 1])),
+        "only the witness knows whose list took effect"
+    );
+    assert!(is_missing(opened_elsewhere(&other, &[0])));
+    // Nobody took it, and the witness is back.
+    array.disks[usize::from(WITNESS)].fails = false;
+    array.store.change(Tag(900), Change::ReturnMember { member: member(WITNESS) });
+    array.wait(900).unwrap();
+    assert_eq!(array.state(WITNESS), MemberState::Witness);
+    assert_eq!(array.state(1), MemberState::Absent);
+    array.write(8192, &pattern(4, 4096));
+    assert!(is_missing(opened_elsewhere(&array, &[1, WITNESS])));
+    assert!(opened_elsewhere(&array, &[0, WITNESS]).unwrap().read(8192, 4096) == pattern(4, 4096));
+}
+
+#[test]
+fn a_witness_that_somebody_used_meanwhile_is_not_taken_back() {
+    let mut array = array();
+    array.disks[1].fails = true;
+    array.disks[usize::from(WITNESS)].fails = true;
+    assert!(!is_answered(&mut array, 2));
+    let mut other = array.fork();
+    other.disks.iter_mut().for_each(|disk| disk.fails = false);
+    let other = opened_elsewhere(&other, &[1, WITNESS]).unwrap();
+    array.disks[usize::from(WITNESS)] = other.disks[usize::from(WITNESS)].clone();
+    array.next_tag = 900;
+    array.store.change(Tag(901), Change::ReturnMember { member: member(WITNESS) });
+    assert!(matches!(array.wait(901), Err(Failure::Change(ChangeError::NotThatMember))));
+}
+
+/// The newest list on a disk.
+fn own_list(array: &Array, slot: u8) -> List {
+    let disk = &array.disks[usize::from(slot)];
+    let lists = LISTS.iter().filter_map(|at| List::parse(disk.now.get(&at.number())?));
+    lists.max_by_key(|list| list.generation).unwrap()
+}
+
+#[test]
+fn what_an_isolated_owner_proposed_never_counts_however_new_it_is() {
+    let mut array = array();
+    array.disks[1].fails = true;
+    array.disks[usize::from(WITNESS)].fails = true;
+    assert!(!is_answered(&mut array, 2));
+    array.disks.iter_mut().for_each(|disk| disk.fails = false);
+    let proposed = own_list(&array, 0);
+    assert!(proposed.generation > own_list(&array, 1).generation);
+    // As if it had proposed many.
+    let later = List { generation: proposed.generation + 10, ..proposed };
+    let place = List::place(later.generation).number();
+    array.disks[0].now.insert(place, Bytes::copy_from_slice(&later.emit()));
+    let mut other = opened_elsewhere(&array, &[1, WITNESS]).unwrap();
+    other.write(0, &pattern(3, 4096));
+    assert!(own_list(&other, 1).generation < later.generation);
+    for slots in [&[0, 1, WITNESS][..], &[WITNESS, 1]] {
+        let mut again = opened_elsewhere(&other, slots).unwrap();
+        assert!(again.read(0, 4096) == pattern(3, 4096), "{slots:?}");
+        if slots.len() == 3 {
+            assert_eq!(again.state(0), MemberState::Absent);
+            again.change(Change::ReturnMember { member: member(0) }).unwrap();
+            assert!(own_list(&again, 0).generation > later.generation);
+        }
+    }
+    // Without the witness nobody knows which of the two took effect.
+    assert!(is_missing(opened_elsewhere(&other, &[0, 1])));
+}
+
+#[test]
+fn a_witness_that_takes_no_list_is_left_out_again_and_nothing_is_lost() {
+    let mut array = array();
+    array.disks[1].fails = true;
+    array.disks[usize::from(WITNESS)].fails = true;
+    assert!(!is_answered(&mut array, 2));
+    // It answers reads and no writes.
+    array.disks[usize::from(WITNESS)].fails = false;
+    array.disks[usize::from(WITNESS)].refuses_writes = true;
+    for round in 0..3 {
+        array.store.change(Tag(1000 + round), Change::ReturnMember { member: member(WITNESS) });
+        assert!(array.wait(1000 + round).is_err(), "round {round}");
+        assert_eq!(array.state(WITNESS), MemberState::WitnessAbsent);
+    }
+    array.disks[usize::from(WITNESS)].refuses_writes = false;
+    array.store.change(Tag(1100), Change::ReturnMember { member: member(WITNESS) });
+    array.wait(1100).unwrap();
+    assert!(is_missing(opened_elsewhere(&array, &[1, WITNESS])));
+    assert!(opened_elsewhere(&array, &[0, WITNESS]).unwrap().read(0, 4096) == pattern(2, 4096));
+}
+
+#[test]
+fn a_witness_that_left_says_nothing_and_another_one_takes_its_place() {
+    let mut array = array();
+    let second = array.change(Change::AttachWitness { device: 0, member: member(3) });
+    assert!(matches!(second, Err(Failure::Change(ChangeError::WitnessRefused))));
+    array.change(Change::DetachMember { member: [100 + WITNESS; 16] }).unwrap();
+    assert!(!array.store.mirrors().next().unwrap().relies_on_witness());
+    for slots in [&[0, WITNESS][..], &[1, WITNESS], &[0]] {
+        assert!(is_missing(opened_elsewhere(&array, slots)), "{slots:?}");
+    }
+    array.disks.push(Disk::default());
+    array.change(Change::AttachWitness { device: 0, member: member(3) }).unwrap();
+    assert!(is_missing(opened_elsewhere(&array, &[0, WITNESS])));
+    assert!(opened_elsewhere(&array, &[0, 3]).is_ok());
+    // An administrator opens without it, and it counts for nothing then.
+    let context = OpenContext { allow_degraded: true, shared: true, ..OpenContext::default() };
+    let mut forced = array.fork().open_with(&[0], context).unwrap();
+    forced.write(0, &pattern(5, 4096));
+    assert_eq!(forced.state(3), MemberState::WitnessAbsent);
+    assert!(opened_elsewhere(&forced, &[0]).unwrap().read(0, 4096) == pattern(5, 4096));
+}
+
+#[test]
+fn a_plain_device_has_no_witness() {
+    let mut array = Array::of(vec![DeviceSpec::plain(member(0))]);
+    array.disks.push(Disk::default());
+    let refused = array.change(Change::AttachWitness { device: 0, member: member(1) });
+    assert!(matches!(refused, Err(Failure::Change(ChangeError::WitnessRefused))));
+}
