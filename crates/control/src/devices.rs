@@ -37,6 +37,8 @@ pub struct Making {
 pub enum Origin {
     /// They are made.
     New,
+    /// A small one is made, for a witness.
+    NewWitness,
     /// They are there, and opened.
     There,
 }

@@ -143,8 +143,9 @@ pub fn attach(name: &str, request: &AttachMember, view: &impl View) -> Result<St
     let is_witness = request.witness;
     let usual = if is_witness { DEVICE_BYTES_MIN } else { mirror.size_bytes };
     let size_bytes = Some(request.size_bytes.unwrap_or(usual));
-    let making = Making { devices: vec![device], size_bytes, origin: Origin::New };
-    let (mirror, origin) = (mirror.device, Origin::New);
+    let origin = if is_witness { Origin::NewWitness } else { Origin::New };
+    let making = Making { devices: vec![device], size_bytes, origin };
+    let mirror = mirror.device;
     let new = NewMember { pool, name: name.to_owned(), mirror, replaces, is_witness, origin };
     Ok(Stage::wait(Wait::Make(making, AfterMaking::Member(new))).after([claimed]))
 }
@@ -232,7 +233,7 @@ pub(crate) fn made(new: NewMember, made: Made, view: &impl View) -> Stage {
 /// What is removed of a device that does not join: a file that was there before stays.
 fn made_files(origin: Origin, devices: Vec<PoolDevice>) -> Vec<PoolDevice> {
     match origin {
-        Origin::New => devices,
+        Origin::New | Origin::NewWitness => devices,
         Origin::There => Vec::new(),
     }
 }

@@ -283,6 +283,9 @@ fn describe_change(change: &Change, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             write!(f, "attach slot {} to device {device}", member.slot)
         }
         Change::DetachMember { member } => write!(f, "detach copy {:02x?}", &member[8..]),
+        Change::ReturnWitness { member } => {
+            write!(f, "return the witness in slot {}", member.slot)
+        }
         Change::ReturnMember { member } => write!(f, "return slot {}", member.slot),
         Change::Resilver(control) => write!(f, "resilvering: {control:?}"),
         Change::EvacuateDevice { device } => write!(f, "have device {device} leave"),

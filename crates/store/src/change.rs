@@ -81,6 +81,11 @@ pub enum Change {
         /// The member, in a slot that nothing else uses.
         member: MemberSpec,
     },
+    /// A witness that was absent is there again. It waits for no other change: those may wait for it.
+    ReturnWitness {
+        /// The witness, in a slot that nothing else uses.
+        member: MemberSpec,
+    },
     /// A member leaves its mirror; it is refused to the last current one.
     DetachMember {
         /// Name of the member.
@@ -116,6 +121,7 @@ impl Change {
             Self::AttachMember { .. }
             | Self::AttachWitness { .. }
             | Self::ReturnMember { .. }
+            | Self::ReturnWitness { .. }
             | Self::DetachMember { .. }
             | Self::Resilver(_) => true,
             Self::CreateVolume(_)

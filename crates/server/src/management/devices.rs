@@ -6,6 +6,8 @@ use array::{ArrayError, PoolDevice};
 use block::{BLOCK, DeviceName};
 use control::devices::{self, Growing, Making, Origin};
 use device::{Device, Grown, Growth};
+use notation::format_size;
+use store::limits::DEVICE_BYTES_MIN;
 
 use super::problems::{conflict, gone, problem, refused};
 use super::{Management, Progress};
@@ -42,8 +44,9 @@ pub(super) fn make_devices(
     if origin == Origin::There {
         return open_there(devices, size_bytes, io);
     }
+    let least = if origin == Origin::NewWitness { DEVICE_BYTES_MIN } else { POOL_BYTES_MIN };
     let devices = devices.into_iter().map(|device| {
-        let size_bytes = new_device_size(&device, size_bytes)?;
+        let size_bytes = new_device_size(&device, size_bytes, least)?;
         Ok(PoolDevice { device, size_bytes })
     });
     let devices = devices.collect::<Result<Vec<_>, Problem>>()?;
@@ -67,7 +70,7 @@ fn open_there(
 }
 
 /// The size that a new device is to have. Asks block devices for theirs, which may take long.
-fn new_device_size(device: &DeviceName, wanted: Option<u64>) -> Result<u64, Problem> {
+fn new_device_size(device: &DeviceName, wanted: Option<u64>, least: u64) -> Result<u64, Problem> {
     let there = || Device::size_before_creation(device).map_err(|error| conflict(&error));
     let size_bytes = match wanted {
         Some(size_bytes) => size_bytes,
@@ -76,10 +79,12 @@ fn new_device_size(device: &DeviceName, wanted: Option<u64>) -> Result<u64, Prob
             problem(ProblemKind::DeviceSizeMissing, detail)
         })?,
     };
-    if size_bytes < POOL_BYTES_MIN || !size_bytes.is_multiple_of(BLOCK) {
-        let sentence =
-            "a device has at least 1 GiB and a multiple of 4096 bytes: choose another size";
-        return Err(refused(&ArrayError::InvalidSize(sentence.to_owned())));
+    if size_bytes < least || !size_bytes.is_multiple_of(BLOCK) {
+        let sentence = format!(
+            "a device has at least {} and a multiple of 4096 bytes: choose another size",
+            format_size(least)
+        );
+        return Err(refused(&ArrayError::InvalidSize(sentence)));
     }
     Ok(size_bytes)
 }

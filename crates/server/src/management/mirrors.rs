@@ -176,6 +176,7 @@ impl Management {
         let change = match joins {
             Some(device) if is_witness => store::Change::AttachWitness { device, member },
             Some(device) => store::Change::AttachMember { device, member },
+            None if served.is_witness(uuid) => store::Change::ReturnWitness { member },
             None => store::Change::ReturnMember { member },
         };
         served.store.change(ticket.tag(), change);

@@ -144,6 +144,12 @@ impl Pool {
         self.store.mirrors().filter(|mirror| mirror.is_mirror)
     }
 
+    /// Whether it is the witness of a mirror.
+    pub(crate) fn is_witness(&self, member: [u8; 16]) -> bool {
+        let mut members = self.mirrors().flat_map(|mirror| mirror.members);
+        members.any(|found| found.uuid == member && found.state.is_witness())
+    }
+
     /// The identifiers of its mirrors.
     pub(crate) fn mirror_names(&self) -> Vec<[u8; 16]> {
         self.mirrors().map(|mirror| mirror.uuid).collect()
@@ -203,12 +209,13 @@ impl Pool {
         there.position(|(other, _)| other == slot)
     }
 
-    /// The open devices of a plain device or mirror, by its number.
+    /// The open devices of a plain device or mirror, by its number, that hold its blocks.
     pub(crate) fn open_devices_of(&self, device: usize) -> impl Iterator<Item = (u8, &OpenDevice)> {
         let mut mirrors = self.store.mirrors();
         let status = mirrors.find(|status| usize::from(status.device) == device);
-        let members = status.map(|status| status.members);
-        let slots = members.into_iter().flatten().filter_map(|member| member.slot);
+        let copies = status.iter().flat_map(MirrorStatus::copies);
+        let slots: Vec<u8> = copies.filter_map(|member| member.slot).collect();
+        let slots = slots.into_iter();
         slots.filter_map(|slot| Some((slot, self.devices.get(usize::from(slot))?)))
     }
 

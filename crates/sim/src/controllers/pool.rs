@@ -231,7 +231,13 @@ impl OpenPool {
             let tag = self.next_tag;
             self.next_tag += 1;
             self.returning.insert(tag, slot);
-            self.store.change(Tag(tag), Change::ReturnMember { member: member_in(scene, slot) });
+            let returned = member_in(scene, slot);
+            let change = if member.state.is_witness() {
+                Change::ReturnWitness { member: returned }
+            } else {
+                Change::ReturnMember { member: returned }
+            };
+            self.store.change(Tag(tag), change);
         }
     }
 

@@ -70,7 +70,7 @@ pub struct Troubles {
     pub link: u64,
     /// The path between a host and a controller is cut.
     pub path: u64,
-    /// A controller loses its links, and some of the devices, at once.
+    /// A controller loses its links; each device is on its side, on that of the others, or on both.
     pub isolate: u64,
     /// A controller is killed, and with it its machine: the others lose a device.
     pub machine: u64,

@@ -113,15 +113,23 @@ impl World {
         }
     }
 
-    /// It is cut off from the other controllers, and from about half of the devices.
+    /// It is cut off from the other controllers; each device is on one of the two sides, or on both.
     fn isolate(&mut self, controller: usize, length: u64) {
         for device in 0..self.scene.devices.len() {
-            if self.scene.random.percent(50) {
-                self.cut_wire_to(controller, device, length);
+            match self.scene.random.below(5) {
+                0 | 1 => self.cut_wire_to(controller, device, length),
+                2 | 3 => self.cut_others(controller, device, length),
+                _ => {}
             }
         }
         for other in 0..self.controllers.len() {
             self.cut_link_to(controller, other, length);
+        }
+    }
+
+    fn cut_others(&mut self, controller: usize, device: usize, length: u64) {
+        for other in (0..self.controllers.len()).filter(|&other| other != controller) {
+            self.cut_wire_to(other, device, length);
         }
     }
 

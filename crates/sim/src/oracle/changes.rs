@@ -47,6 +47,7 @@ impl Oracle {
             | Change::AddDevice(_)
             | Change::AttachMember { .. }
             | Change::AttachWitness { .. }
+            | Change::ReturnWitness { .. }
             | Change::DetachMember { .. }
             | Change::ReturnMember { .. }
             | Change::Resilver(_)

@@ -307,7 +307,8 @@ impl Mirror {
     }
 
     fn grow(&mut self, port: &mut Port, size_bytes: u64) {
-        for member in self.members.iter_mut().filter(|member| member.slot.is_some()) {
+        let is_copy = |member: &&mut Member| member.slot.is_some() && !member.state.is_witness();
+        for member in self.members.iter_mut().filter(is_copy) {
             member.size_bytes = member.size_bytes.max(size_bytes);
         }
         self.fit_regions();

@@ -38,6 +38,8 @@ pub(super) fn claims(change: &Change) -> SmallVec<[Claim; 2]> {
         Change::DeleteVolume(id) | Change::ResizeVolume { id, .. } => claims.push(whole(*id)),
         // Hosts go on: what they see of a volume has no name.
         Change::RenameVolume { .. } => {}
+        // Whatever goes on may be waiting for a list that only the witness lets take effect.
+        Change::ReturnWitness { .. } => claims.clear(),
         Change::RevertVolume { volume, source } => {
             claims.push(whole(*volume));
             if source != volume {
@@ -479,6 +481,7 @@ fn needed_features(change: &Change) -> Features {
         | Change::ExtendDevice { .. }
         | Change::AddDevice(_)
         | Change::ReturnMember { .. }
+        | Change::ReturnWitness { .. }
         | Change::DetachMember { .. }
         | Change::Resilver(_)
         | Change::Evacuation(_)

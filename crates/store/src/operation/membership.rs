@@ -84,7 +84,9 @@ impl Serving {
             Change::AttachWitness { device, member } => {
                 self.begin_witness(key, DeviceNumber::new((*device).into()), *member)
             }
-            Change::ReturnMember { member } => self.begin_return(key, *member),
+            Change::ReturnMember { member } | Change::ReturnWitness { member } => {
+                self.begin_return(key, *member)
+            }
             Change::DetachMember { member } => self.begin_leave(key, *member),
             Change::Resilver(ResilverChange::Cancel { member }) => {
                 let state = self.state_of(*member).ok_or(ChangeError::NoSuchMember)?;
@@ -258,6 +260,11 @@ impl Serving {
             return Err(ChangeError::MemberPresent.into());
         }
         let is_witness = returned.is_some_and(|member| member.state.is_witness());
+        let claims_nothing =
+            matches!(self.requests.table[key].work, Work::Change(Change::ReturnWitness { .. }));
+        if is_witness != claims_nothing {
+            return Err(ChangeError::NotThatMember.into());
+        }
         // What the device brings is compared with the list that left it out, which may be on its way yet. A list
         // may be waiting for the witness.
         if !is_witness && !io.mirrors().is_settled() {
@@ -446,6 +453,17 @@ impl Serving {
         let Some(mirror) = self.engine.pool.io.mirror(device) else {
             return Err(ChangeError::NotThatMember.into());
         };
+        // It may have left meanwhile.
+        let is_listed = |uuid: [u8; 16]| mirror.place_of(uuid) == Some(member.place);
+        let Work::Change(
+            Change::ReturnMember { member: spec } | Change::ReturnWitness { member: spec },
+        ) = &self.requests.table[key].work
+        else {
+            return Err(ChangeError::NoSuchMember.into());
+        };
+        if !is_listed(spec.uuid) {
+            return Err(ChangeError::NoSuchMember.into());
+        }
         let returned = mirror.member(member.place);
         let label = self.member_label(device, returned.uuid);
         let blocks = |places: [DeviceBlock; 2]| places.map(|place| block_of(&bytes, place));
@@ -488,6 +506,7 @@ impl Serving {
             Change::AttachMember { .. }
                 | Change::AttachWitness { .. }
                 | Change::ReturnMember { .. }
+                | Change::ReturnWitness { .. }
         );
         let leaves = matches!(
             change,

@@ -125,7 +125,9 @@ fn without_witness_and_member_at_once_nothing_is_answered_until_the_witness_is_b
     assert!(is_missing(opened_elsewhere(&other, &[0])));
     // Nobody took it, and the witness is back.
     array.disks[usize::from(WITNESS)].fails = false;
-    array.store.change(Tag(900), Change::ReturnMember { member: member(WITNESS) });
+    array.store.change(Tag(899), Change::ReturnMember { member: member(1) });
+    array.pump();
+    array.store.change(Tag(900), Change::ReturnWitness { member: member(WITNESS) });
     array.wait(900).unwrap();
     assert_eq!(array.state(WITNESS), MemberState::Witness);
     assert_eq!(array.state(1), MemberState::Absent);
@@ -145,7 +147,7 @@ fn a_witness_that_somebody_used_meanwhile_is_not_taken_back() {
     let other = opened_elsewhere(&other, &[1, WITNESS]).unwrap();
     array.disks[usize::from(WITNESS)] = other.disks[usize::from(WITNESS)].clone();
     array.next_tag = 900;
-    array.store.change(Tag(901), Change::ReturnMember { member: member(WITNESS) });
+    array.store.change(Tag(901), Change::ReturnWitness { member: member(WITNESS) });
     assert!(matches!(array.wait(901), Err(Failure::Change(ChangeError::NotThatMember))));
 }
 
@@ -195,12 +197,12 @@ fn a_witness_that_takes_no_list_is_left_out_again_and_nothing_is_lost() {
     array.disks[usize::from(WITNESS)].fails = false;
     array.disks[usize::from(WITNESS)].refuses_writes = true;
     for round in 0..3 {
-        array.store.change(Tag(1000 + round), Change::ReturnMember { member: member(WITNESS) });
+        array.store.change(Tag(1000 + round), Change::ReturnWitness { member: member(WITNESS) });
         assert!(array.wait(1000 + round).is_err(), "round {round}");
         assert_eq!(array.state(WITNESS), MemberState::WitnessAbsent);
     }
     array.disks[usize::from(WITNESS)].refuses_writes = false;
-    array.store.change(Tag(1100), Change::ReturnMember { member: member(WITNESS) });
+    array.store.change(Tag(1100), Change::ReturnWitness { member: member(WITNESS) });
     array.wait(1100).unwrap();
     assert!(is_missing(opened_elsewhere(&array, &[1, WITNESS])));
     assert!(opened_elsewhere(&array, &[0, WITNESS]).unwrap().read(0, 4096) == pattern(2, 4096));
