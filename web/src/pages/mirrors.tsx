@@ -7,7 +7,7 @@ import { refresh } from '../data/store';
 import type { AttachMember, ControlResilver, Member, Mirror, Pool } from '../generated/api';
 import { Badge, Button, Card, Facts, Note, ProblemBox } from '../ui/basic';
 import { DeviceFields, deviceOf, NO_DEVICE } from '../ui/device_fields';
-import { Confirm, FormDialog, useSubmit } from '../ui/form';
+import { CheckField, Confirm, FormDialog, useSubmit } from '../ui/form';
 import { Table } from '../ui/table';
 import { bytes, count, percent } from '../units';
 import { RemoveDialog } from './departure';
@@ -15,7 +15,17 @@ import { Spares } from './spares';
 
 type Open = { attach: Mirror; replaces?: Member } | { detach: Member } | { remove: Mirror } | null;
 
-const TONES = { current: 'good', resilvering: 'warn', absent: 'bad' } as const;
+const TONES = {
+  current: 'good',
+  resilvering: 'warn',
+  absent: 'bad',
+  witness: 'good',
+  'witness-absent': 'warn',
+} as const;
+
+function isWitness(member: Member): boolean {
+  return member.state === 'witness' || member.state === 'witness-absent';
+}
 
 function nameOf(member: Member): string {
   return member.device ?? member.uuid;
@@ -109,10 +119,14 @@ function OneMirror({
             cell: (member) =>
               may('admin') && (
                 <>
-                  {member.state === 'absent' && <Return pool={pool} member={member} />}
-                  <Button small onClick={() => onOpen({ attach: mirror, replaces: member })}>
-                    Replace
-                  </Button>
+                  {(member.state === 'absent' || member.state === 'witness-absent') && (
+                    <Return pool={pool} member={member} />
+                  )}
+                  {!isWitness(member) && (
+                    <Button small onClick={() => onOpen({ attach: mirror, replaces: member })}>
+                      Replace
+                    </Button>
+                  )}
                   <Button small onClick={() => onOpen({ detach: member })}>
                     Detach
                   </Button>
@@ -191,11 +205,14 @@ function Attach({
   onClose: () => void;
 }) {
   const [draft, setDraft] = useState(NO_DEVICE);
+  const [witness, setWitness] = useState(false);
+  const mayWitness = !replaces && !mirror.members.some(isWitness);
   const attach = async () => {
     await ask('POST', path('pools', pool, 'members'), {
       mirror: mirror.index,
       ...deviceOf(draft),
       ...(replaces ? { replaces: replaces.uuid } : {}),
+      ...(witness ? { witness } : {}),
     } satisfies AttachMember);
     await refresh(path('pools', pool), '/v1/pools');
   };
@@ -203,15 +220,23 @@ function Attach({
     <FormDialog
       title={replaces ? `Replace ${nameOf(replaces)}` : `Attach a device to mirror ${mirror.index}`}
       action={replaces ? 'Replace' : 'Attach'}
-      said="The device joined and is being filled"
+      said={witness ? 'The device is the witness' : 'The device joined and is being filled'}
       onSubmit={attach}
       onClose={onClose}
     >
       <p class="faint">
-        It is filled while hosts go on
-        {replaces ? '; the other one leaves when it holds everything.' : '.'}
+        {witness
+          ? 'It holds no copy: with it one of several controllers takes the pool when another one is gone together with a device of the mirror.'
+          : `It is filled while hosts go on${
+              replaces ? '; the other one leaves when it holds everything.' : '.'
+            }`}
       </p>
-      <DeviceFields value={draft} onChange={setDraft} empty="as the mirror" />
+      {mayWitness && <CheckField label="As its witness" checked={witness} onChange={setWitness} />}
+      <DeviceFields
+        value={draft}
+        onChange={setDraft}
+        empty={witness ? '64 MiB' : 'as the mirror'}
+      />
     </FormDialog>
   );
 }
@@ -230,7 +255,9 @@ function Detach({ pool, member, onClose }: { pool: string; member: Member; onClo
       onClose={onClose}
     >
       <Note tone="warn">
-        The mirror has one copy less then. What the device holds is left as it is.
+        {isWitness(member)
+          ? 'Without a witness no controller opens the mirror without some of its devices.'
+          : 'The mirror has one copy less then. What the device holds is left as it is.'}
       </Note>
     </Confirm>
   );
