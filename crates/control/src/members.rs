@@ -130,6 +130,10 @@ pub fn attach(name: &str, request: &AttachMember, view: &impl View) -> Result<St
     if replaces.is_some_and(|uuid| !mirror.members.iter().any(|member| member.uuid == uuid)) {
         return Err(no_member("in that mirror"));
     }
+    let is_replaced = |member: &&MemberStatus| Some(member.uuid) == replaces;
+    if mirror.members.iter().filter(is_replaced).any(|member| member.state.is_witness()) {
+        return Err(bad_request(&REPLACES_NO_WITNESS));
+    }
     if request.witness {
         check_witness(mirror, replaces.is_some())?;
     } else {
@@ -150,12 +154,13 @@ pub fn attach(name: &str, request: &AttachMember, view: &impl View) -> Result<St
     Ok(Stage::wait(Wait::Make(making, AfterMaking::Member(new))).after([claimed]))
 }
 
+const REPLACES_NO_WITNESS: &str = "a witness is not replaced, nor does it replace a member: detach the old witness, \
+                                   then attach the new one";
+
 /// Whether a witness may join a mirror.
 fn check_witness(mirror: &MirrorStatus, replaces: bool) -> Result<(), Problem> {
     if replaces {
-        return Err(bad_request(
-            &"a witness replaces no member: detach the old one, then attach the new one",
-        ));
+        return Err(bad_request(&REPLACES_NO_WITNESS));
     }
     if mirror.members.iter().any(|member| member.state.is_witness()) {
         let all = format!("mirror {} has a witness: detach that first", mirror.device);

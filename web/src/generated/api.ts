@@ -44,6 +44,11 @@ export interface AttachMember {
   replaces?: string | null;
   /** Its size, bytes; that of the mirror when left out. */
   size_bytes?: number | null;
+  /**
+   * Whether it becomes the mirror's witness: a small device that several controllers reach, and that holds no copy.
+   * With it one of them takes the pool also where another one is gone with a member.
+   */
+  witness?: boolean;
 }
 
 /** A change that somebody asked for. */
@@ -1018,8 +1023,13 @@ export interface Member {
   uuid: string;
 }
 
-/** What a member's copy is worth. */
-export type MemberState = 'current' | 'resilvering' | 'absent';
+/** What a member's copy is worth, or that it is a witness. */
+export type MemberState =
+  | 'current'
+  | 'resilvering'
+  | 'absent'
+  | 'witness'
+  | 'witness-absent';
 
 /** Devices that hold the same blocks. */
 export interface Mirror {

@@ -24,7 +24,13 @@ const CHOICES = [
 
 type Choice = (typeof CHOICES)[number][0];
 
-const TONES = { current: 'good', resilvering: 'warn', absent: 'bad' } as const;
+const TONES = {
+  current: 'good',
+  resilvering: 'warn',
+  absent: 'bad',
+  witness: 'good',
+  'witness-absent': 'warn',
+} as const;
 
 export function ImportPool(props: { onClose: () => void; onImported: (name: string) => void }) {
   const [devices, setDevices] = useState('');

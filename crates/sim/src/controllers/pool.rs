@@ -108,6 +108,7 @@ pub(super) fn options(scene: &Scene) -> Options {
         journal_bytes: 4 << 20,
         memory_bytes: 1 << 20,
         checkpoint_interval: scene.profile.checkpoint_interval,
+        hang_limit: scene.profile.hang_limit,
         ..Options::default()
     }
 }

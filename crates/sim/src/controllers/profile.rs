@@ -49,6 +49,8 @@ pub struct Profile {
     pub trouble_lengths: Vec<u64>,
     /// Nanoseconds that a request to open or fence a device takes to it at most.
     pub fence_latency: u64,
+    /// How long a member of a mirror may take for one I/O.
+    pub hang_limit: Duration,
     /// Time between checkpoints.
     pub checkpoint_interval: Duration,
     /// A deliberate mistake.
@@ -119,6 +121,7 @@ impl Profile {
                 .map(|length| length * MILLISECOND)
                 .to_vec(),
             fence_latency: random.pick(&[1, 50, 2000]) * MILLISECOND,
+            hang_limit: Duration::from_secs(random.pick(&[1, 3, 10])),
             checkpoint_interval: Duration::from_millis(random.pick(&[50, 500, 30_000])),
             mistake,
         };
@@ -140,7 +143,7 @@ impl Profile {
             // What a killed owner had on its way reaches the other devices when another one has the pool.
             Some(Mistake::FencesOneDevice) => {
                 (self.devices, self.witness) = (vec![1, 1], false);
-                self.troubles = Troubles { wire: 10, kill: 5, ..self.troubles };
+                self.troubles = Troubles { wire: 10, kill: 5, pause: 5, ..Troubles::default() };
                 self.trouble_lengths = vec![12 * SECOND];
             }
             Some(Mistake::FenceExpires) => self.trouble_lengths = vec![4 * SECOND, 70 * SECOND],
@@ -162,6 +165,7 @@ impl Profile {
                 | Mistake::WitnessForgets,
             ) => {
                 (self.devices, self.witness) = (vec![2], true);
+                (self.hang_limit, self.controllers) = (Duration::from_secs(1), 2);
                 self.troubles =
                     Troubles { pause: 3, isolate: 6, machine: 3, ..Troubles::default() };
                 self.trouble_lengths = vec![20 * SECOND, 60 * SECOND];
