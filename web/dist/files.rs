@@ -1,9 +1,9 @@
 // Written by 'cargo xtask web'.
 static FILES: [File; 5] = [
     File {
-        path: "/assets/gantry-1e2cb7ffaee9ef39.js",
+        path: "/assets/gantry-17f2760aba062749.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"1e2cb7ffaee9ef39\"",
+        etag: "W/\"17f2760aba062749\"",
         identity: include_bytes!("assets/gantry.js"),
         gzip: OnceLock::new(),
     },
@@ -31,7 +31,7 @@ static FILES: [File; 5] = [
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"2be18b784fc885fc\"",
+        etag: "W/\"e90a69595c6400cc\"",
         identity: include_bytes!("index.html"),
         gzip: OnceLock::new(),
     },

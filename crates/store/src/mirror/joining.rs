@@ -283,7 +283,7 @@ impl Mirror {
         let left = self.written_to().without(MemberSet::of(place));
         let is_witness = self.members[place].state.is_witness();
         let has_witness = !is_witness && self.witness_there().is_some();
-        if !has_witness && !self.reliance.rivals.without(left).is_empty() {
+        if !has_witness && self.has_rivals_besides(left) {
             return Err(MemberRefusal::Busy);
         }
         self.members[place].state =

@@ -58,7 +58,7 @@ impl Mirror {
             }
         }
         let paused = self.is_paused;
-        let (entries, basis) = (self.entries(), self.reliance.basis);
+        let (entries, basis) = (self.entries(), self.basis());
         let list = List { generation, paused, basis, entries, ..self.list.clone() };
         let members = self.written_to();
         let none = MemberSet::default();

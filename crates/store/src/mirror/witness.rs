@@ -61,7 +61,17 @@ impl Mirror {
     /// Whether a list that says what is the case now can take effect. One that cannot is never written: found alone
     /// on a member it would let that be opened without those that it leaves out.
     pub(super) fn may_propose(&self) -> bool {
-        self.witness_there().is_some() || self.reliance.rivals.without(self.written_to()).is_empty()
+        self.witness_there().is_some() || !self.has_rivals_besides(self.written_to())
+    }
+
+    /// Whether somebody who holds the witness could open it with a member that is not among these.
+    pub(super) fn has_rivals_besides(&self, members: MemberSet) -> bool {
+        !self.reliance.rivals.without(members).is_empty()
+    }
+
+    /// Generation of the last list that took effect with the witness.
+    pub(super) fn basis(&self) -> u64 {
+        self.reliance.basis
     }
 
     /// A list is being written: whoever finds it on a member relies on it.
@@ -99,7 +109,7 @@ impl Mirror {
                 let witness = self.member_where(|member| member.uuid == witness);
                 witness.is_some_and(|witness| change.done.contains(witness))
             }
-            None => self.reliance.rivals.without(change.done).is_empty(),
+            None => !self.has_rivals_besides(change.done),
         }
     }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use block::{BLOCK, DeviceError};
 
-use super::witness::{APART, Assurance, Ruling};
+use super::witness::{APART, Assurance, Holder, Ruling};
 use super::{Opening, OpeningState, Step, Taken, load};
 use crate::address::{DeviceBlock, DeviceNumber, Run};
 use crate::error::OpenError;
@@ -99,7 +99,7 @@ impl Slot {
     }
 
     /// The member label, if it is of this mirror.
-    pub(super) fn member_of(&self, label: &Label) -> Option<[u8; 16]> {
+    fn member_of(&self, label: &Label) -> Option<[u8; 16]> {
         let of_mirror = |member: &&MemberLabel| {
             member.pool_uuid == label.pool_uuid && member.mirror_uuid == label.device_uuid
         };
@@ -107,16 +107,20 @@ impl Slot {
     }
 
     /// The newest intact list, if it is of this mirror.
-    pub(super) fn list(&self, label: &Label) -> Option<&List> {
+    fn list(&self, label: &Label) -> Option<&List> {
         self.lists_of(label).max_by_key(|list| list.generation)
     }
 
     /// The intact lists of this mirror.
-    pub(super) fn lists_of(&self, label: &Label) -> impl Iterator<Item = &List> {
+    fn lists_of<'a>(&'a self, label: &Label) -> impl Iterator<Item = &'a List> + use<'a> {
         let (pool_uuid, mirror_uuid) = (label.pool_uuid, label.device_uuid);
         let of_mirror =
             move |list: &&List| list.pool_uuid == pool_uuid && list.mirror_uuid == mirror_uuid;
         self.lists.iter().flatten().filter(of_mirror)
+    }
+
+    fn holder<'a>(&'a self, label: &Label) -> Holder<'a> {
+        Holder { member: self.member_of(label), lists: self.lists_of(label).collect() }
     }
 
     /// Whether it is the witness of this mirror by its own list: it holds no copy.
@@ -330,8 +334,9 @@ impl OpeningState {
         if let Some(error) = error.filter(|_| slots.is_empty()) {
             return Err(OpenError::Device(error));
         }
+        let holders: Vec<Holder<'_>> = slots.iter().map(|slot| slot.holder(&label)).collect();
         let Ruling { list, assurance, found: witness } =
-            Ruling::of(&slots, &label, self.context.allow_degraded)?;
+            Ruling::of(&holders, device.index(), self.context.allow_degraded)?;
         let known = self.context.witnessed.iter().filter(|(uuid, _)| *uuid == label.device_uuid);
         let known = known.map(|(_, generation)| *generation).max();
         let mut places = Vec::with_capacity(list.entries.len());

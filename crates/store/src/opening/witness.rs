@@ -1,13 +1,11 @@
-//! Which membership list of a mirror holds, where lists rely on a witness device.
+//! Choice among the membership lists of a mirror, where they may rely on a witness device.
 //!
 //! Who has the witness knows by its list what took effect: a list that was proposed on an older one is overruled,
 //! whatever its generation. Who lacks it needs every copy that the newest list names, each of them current by all lists
 //! that are there: then nobody else can have opened the mirror, and nobody can who is not fenced by these copies.
 
-use super::heads::Slot;
 use crate::error::OpenError;
 use crate::mirror::{FoundWitness, List};
-use crate::superblock::Label;
 
 /// What makes sure that nobody else can have opened the mirror since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +16,12 @@ pub(super) enum Assurance {
     Witness,
     /// Every copy that the list names: its witness is not there.
     EveryCopy,
+}
+
+/// A member that is there, and its intact lists.
+pub(super) struct Holder<'a> {
+    pub(super) member: Option<[u8; 16]>,
+    pub(super) lists: Vec<&'a List>,
 }
 
 /// The list that holds.
@@ -31,22 +35,30 @@ const NO_LIST: &str = "no membership list of a mirror is intact";
 
 pub(super) const APART: &str = "the members of a mirror were changed apart from each other: take away those whose changes are to be given up";
 
+impl Holder<'_> {
+    fn newest(&self) -> Option<&List> {
+        self.lists.iter().copied().max_by_key(|list| list.generation)
+    }
+}
+
 impl Ruling {
     /// Chooses among the lists of the members that are there.
-    pub(super) fn of(slots: &[&Slot], label: &Label, is_forced: bool) -> Result<Self, OpenError> {
-        let index = label.index as usize;
-        let lists: Vec<&List> = slots.iter().filter_map(|slot| slot.list(label)).collect();
-        let naming: Vec<&List> = slots.iter().flat_map(|slot| slot.lists_of(label)).collect();
-        let naming: Vec<&List> =
-            naming.into_iter().filter(|list| list.witness().is_some()).collect();
+    pub(super) fn of(
+        holders: &[Holder<'_>],
+        index: usize,
+        is_forced: bool,
+    ) -> Result<Self, OpenError> {
+        let lists: Vec<&List> = holders.iter().filter_map(Holder::newest).collect();
+        let all = holders.iter().flat_map(|holder| holder.lists.iter().copied());
+        let naming: Vec<&List> = all.filter(|list| list.witness().is_some()).collect();
         let latest = naming.iter().max_by_key(|list| (list.basis, list.generation));
         let Some(witness) = latest.and_then(|list| list.witness()) else {
             let (list, found) = (newest_list(&lists)?.clone(), FoundWitness::default());
             return Ok(Self { list, assurance: Assurance::Caller, found });
         };
-        let own = slots.iter().find(|slot| slot.member_of(label) == Some(witness));
+        let own = holders.iter().find(|holder| holder.member == Some(witness));
         let list = match own {
-            Some(own) => newest_by_witness(&lists, own.list(label)),
+            Some(own) => newest_by_witness(&lists, own.newest()),
             None => lists.iter().copied().max_by_key(|list| (list.basis, list.generation)),
         };
         let list = list.ok_or(OpenError::Damaged(NO_LIST))?;
@@ -64,7 +76,7 @@ impl Ruling {
             // Nobody has given the witness a newer one, as it would be on a copy.
             Assurance::EveryCopy => list.generation,
             Assurance::Witness | Assurance::Caller => {
-                own.and_then(|own| own.list(label)).map_or(0, |list| list.generation)
+                own.and_then(|own| own.newest()).map_or(0, |list| list.generation)
             }
         };
         let known = naming.into_iter().cloned().collect();
