@@ -67,7 +67,7 @@ impl Ruling {
             (Some(_), _) => Assurance::EveryCopy,
             (None, _) => Assurance::Caller,
         };
-        let rivals: Vec<[u8; 16]> = naming.iter().flat_map(|list| list.current()).collect();
+        let rivals = rivals(holders, &naming, list, own.map(Holder::newest));
         let is_current = |member: &[u8; 16]| list.current().any(|current| current == *member);
         if assurance == Assurance::EveryCopy && !is_forced && !rivals.iter().all(is_current) {
             return Err(OpenError::MembersMissing { index, missing: vec![witness] });
@@ -86,6 +86,26 @@ impl Ruling {
         let found = if is_alone { FoundWitness { rivals: Vec::new(), ..found } } else { found };
         Ok(Self { list: list.clone(), assurance, found })
     }
+}
+
+/// Members with which somebody who holds the witness could open the mirror.
+///
+/// With the witness at hand they are those that its list calls current, or one that was proposed on it. Where the
+/// list that holds relies on no witness, they are those that do not have it yet.
+fn rivals(
+    holders: &[Holder<'_>],
+    naming: &[&List],
+    list: &List,
+    of_witness: Option<Option<&List>>,
+) -> Vec<[u8; 16]> {
+    let basis = of_witness.flatten().map_or(0, |list| list.generation);
+    let counts = |one: &&&List| one.basis >= basis || Some(**one) == of_witness.flatten();
+    let current = naming.iter().filter(counts).flat_map(|one| one.current());
+    let is_behind = |member: &[u8; 16]| {
+        let mut others = holders.iter().filter(|holder| holder.newest() != Some(list));
+        others.any(|holder| holder.member == Some(*member))
+    };
+    current.filter(|member| list.witness().is_some() || is_behind(member)).collect()
 }
 
 /// The list with the highest generation of all that are there.

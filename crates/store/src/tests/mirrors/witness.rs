@@ -237,3 +237,38 @@ fn a_plain_device_has_no_witness() {
     let refused = array.change(Change::AttachWitness { device: 0, member: member(1) });
     assert!(matches!(refused, Err(Failure::Change(ChangeError::WitnessRefused))));
 }
+
+#[test]
+fn after_a_restart_nobody_waits_for_whom_no_list_needs_any_more() {
+    // The witness was left out, and then a member fails.
+    let mut without = array();
+    without.change(Change::DetachMember { member: [100 + WITNESS; 16] }).unwrap();
+    let mut again = opened_elsewhere(&without, &[0, 1]).unwrap();
+    again.disks[1].fails = true;
+    again.write(0, &pattern(2, 4096));
+    let mut lost = array();
+    lost.disks[usize::from(WITNESS)].fails = true;
+    lost.store.lose(WITNESS);
+    lost.write(0, &pattern(2, 4096));
+    lost.settle();
+    let mut again = opened_elsewhere(&lost, &[0, 1]).unwrap();
+    again.disks[1].fails = true;
+    again.write(0, &pattern(3, 4096));
+    // A member was left out, and then the witness fails.
+    let mut degraded = array();
+    degraded.disks[1].fails = true;
+    degraded.write(0, &pattern(2, 4096));
+    let mut again = opened_elsewhere(&degraded, &[0, WITNESS]).unwrap();
+    again.disks[usize::from(WITNESS)].fails = true;
+    again.store.lose(WITNESS);
+    again.write(0, &pattern(3, 4096));
+    again.settle();
+    assert!(opened_elsewhere(&again, &[0]).unwrap().read(0, 4096) == pattern(3, 4096));
+    // An administrator opened one of two, and the other one is detached.
+    let context = OpenContext { allow_degraded: true, shared: true, ..OpenContext::default() };
+    let forced = array().open_with(&[0], context).unwrap();
+    let mut again = opened_elsewhere(&forced, &[0]).unwrap();
+    again.change(Change::DetachMember { member: [101; 16] }).unwrap();
+    again.change(Change::DetachMember { member: [100 + WITNESS; 16] }).unwrap();
+    again.write(0, &pattern(4, 4096));
+}
