@@ -54,7 +54,7 @@ pub(crate) struct Options {
 }
 
 /// Black-box tests that mostly wait: for devices that hang, or daemons that open again.
-const WAITING: [&str; 11] = [
+const WAITING: [&str; 12] = [
     "controllers",
     "kill_nine",
     "losses",
@@ -66,6 +66,7 @@ const WAITING: [&str; 11] = [
     "rolling_upgrade",
     "take_over",
     "thresholds",
+    "witness_device",
 ];
 
 /// What became of a step.
