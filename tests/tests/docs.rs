@@ -133,6 +133,10 @@ const PAGES: [Page; 14] = [
         before: "",
         blocks: &[
             NotHere(
+                "gantry pool create vms --mirror 2",
+                "needs disks that two machines share; tests/witness_device.rs has files",
+            ),
+            NotHere(
                 "gantry pool set POOL --preferred-controller 1",
                 "needs two controllers; tests/take_over.rs has them",
             ),
