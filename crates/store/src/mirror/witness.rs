@@ -63,7 +63,9 @@ impl Mirror {
 
     /// A list is being written to the witness.
     pub(super) fn note_sent_to_witness(&mut self, list: List) {
-        self.reliance.known.push(list);
+        if !self.reliance.known.contains(&list) {
+            self.reliance.known.push(list);
+        }
     }
 
     /// The durable list took effect.
