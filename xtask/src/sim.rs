@@ -11,6 +11,6 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
 }
 
 /// Passes them on to the one that was built with the tests.
-pub(crate) fn run_built(arguments: &[String]) -> Result<()> {
+pub(crate) fn run_built(arguments: &[&str]) -> Result<()> {
     process::run(&test::tested_folder().join("gantry-sim").display().to_string(), arguments)
 }

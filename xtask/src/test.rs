@@ -1,6 +1,7 @@
 //! Test pipeline: everything that must be fine before a change goes in.
 
 use std::ffi::OsStr;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use crate::{check, disk_space, foreign, release, setup, sim, web};
 #[derive(Debug, Args)]
 pub(crate) struct Options {
     /// How long the simulator searches, in seconds.
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 40)]
     sim_seconds: u32,
     /// Run the tests of the Linux kernel's own initiator, in an emulated machine, and nothing
     /// else.
@@ -143,23 +144,13 @@ fn integration_suites(wanted: &[Platform]) -> Result<()> {
 
 fn everything(options: &Options) -> Result<()> {
     disk_space::check()?;
-    let seconds = options.sim_seconds.to_string();
-    let search = ["run", "--seconds", &seconds, "--mirrors", "some", "--departures", "30"];
-    let simulate = || {
-        sim::run_built(&search.map(str::to_owned))?;
-        sim::run_built(&["controllers", "run", "--seconds", "20"].map(str::to_owned))
-    };
-    let planted = || {
-        sim::run_built(&["planted".to_owned()])?;
-        sim::run_built(&["controllers", "planted"].map(str::to_owned))
-    };
     let outcomes = [
         measure("setup", setup::run),
         measure("build", build_for_tests),
         measure("check", check::run),
         measure("unit tests", unit_tests),
-        measure("simulator", simulate),
-        measure("planted bugs are found", planted),
+        measure("simulator", || search_by_simulators(options.sim_seconds)),
+        measure("planted bugs are found", hunt_by_simulators),
         measure("black-box tests", black_box),
         measure("foreign initiators", foreign_initiators),
         measure("browser tests", browser_tests),
@@ -175,6 +166,26 @@ fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> StepResult {
         terminal::complain!("== {step} failed: {error:#}");
     }
     StepResult { step, result, elapsed: started.elapsed() }
+}
+
+/// Searches for mistakes of the engine and of take-overs, on all processors.
+fn search_by_simulators(seconds: u32) -> Result<()> {
+    let (seconds, jobs) = (seconds.to_string(), processors());
+    let limits = ["run", "--jobs", &jobs, "--seconds"];
+    let engine = [&limits[..], &[&seconds, "--mirrors", "some", "--departures", "30"]].concat();
+    sim::run_built(&engine)?;
+    sim::run_built(&[&["controllers"], &limits[..], &["20"]].concat())
+}
+
+/// Looks for each of the deliberate mistakes, on all processors.
+fn hunt_by_simulators() -> Result<()> {
+    let jobs = processors();
+    sim::run_built(&["planted", "--jobs", &jobs])?;
+    sim::run_built(&["controllers", "planted", "--jobs", &jobs])
+}
+
+fn processors() -> String {
+    std::thread::available_parallelism().map_or(1, NonZero::get).to_string()
 }
 
 fn unit_tests() -> Result<()> {

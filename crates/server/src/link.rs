@@ -72,6 +72,13 @@ pub(crate) struct View {
     pub(crate) heard: Option<BTreeMap<String, Mark>>,
 }
 
+impl View {
+    /// How it serves a pool, by its identifier; `None` while it is silent, or if it does not know it.
+    pub(crate) fn state_of(&self, pool: &str) -> Option<PathState> {
+        self.pools.as_ref()?.get(pool).copied()
+    }
+}
+
 /// How this controller is.
 pub(crate) struct Own<'a> {
     /// Portals, each with its target portal group.

@@ -132,32 +132,14 @@ fn twice_now_and_then<F>(seed: u64, play: impl Fn() -> RunReport<F>) -> RunRepor
     outcome
 }
 
-/// How a planted bug was found.
-#[derive(Debug)]
-pub struct Hunt {
-    /// The bug.
-    pub bug: PlantedBug,
-    /// Runs that were played.
-    pub seeds: u64,
-    /// The run that found it; `None` if none did.
-    pub outcome: Option<RunReport>,
-    /// How long it took.
-    pub elapsed: Duration,
-}
-
-/// Looks for one planted bug with at most `budget` seeds, under conditions in which it shows. The
-/// engine has it only in the crate `hunt`, and there only if the caller has switched it on.
-pub fn hunt(bug: PlantedBug, seed: u64, budget: u64, operations: u64) -> Hunt {
+/// Looks for one planted bug with at most `budget` seeds, under conditions in which it shows: after how many runs
+/// it was found, and as what. The engine has it only in the crate `hunt`, and there only if the caller has switched
+/// it on.
+pub fn hunt(bug: PlantedBug, seed: u64, budget: u64, operations: u64) -> Option<(u64, String)> {
     prepare();
-    let begun = Instant::now();
-    for index in 0..budget {
-        let outcome = World::run(&Run { planted: Some(bug), ..Run::new(seed + index, operations) });
-        if outcome.violation.is_some() {
-            let seeds = index + 1;
-            return Hunt { bug, seeds, outcome: Some(outcome), elapsed: begun.elapsed() };
-        }
-    }
-    Hunt { bug, seeds: budget, outcome: None, elapsed: begun.elapsed() }
+    let play = |seed| World::run(&Run { planted: Some(bug), ..Run::new(seed, operations) });
+    let seeds = (seed..seed + budget).zip(1..);
+    seeds.into_iter().find_map(|(seed, played)| Some((played, play(seed).violation?)))
 }
 
 /// Keeps the place of a panic instead of printing it, because a panic of the engine is a finding;

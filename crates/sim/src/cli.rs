@@ -3,9 +3,11 @@
 pub(crate) mod controllers;
 pub(crate) mod engine;
 
+use std::fmt::Debug;
 use std::ops::AddAssign;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -68,6 +70,50 @@ impl SearchOptions {
                 terminal::say!("{}, {} failed", progress(found), found.failures.len());
             }
         })
+    }
+}
+
+/// How far hunts for deliberate mistakes go.
+#[derive(Args)]
+pub(crate) struct HuntOptions {
+    /// Runs for each mistake.
+    #[arg(long, default_value_t = 200)]
+    budget: u64,
+    /// The first run's seed.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Mistakes that are looked for at once.
+    #[arg(long, default_value_t = 1)]
+    jobs: u64,
+}
+
+impl HuntOptions {
+    /// Looks for each mistake, in a thread that takes the next one when it is done, and tells each as soon as it
+    /// was found: after how many runs, and as what. Fails if one was not.
+    fn hunt<M: Copy + Debug + Sync>(
+        &self,
+        mistakes: &[M],
+        find: impl Fn(M) -> Option<(u64, String)> + Sync,
+    ) -> ExitCode {
+        terminal::say!("{:<26}{:>8}{:>10}  found as", "planted mistake", "seeds", "seconds");
+        let (left, missed) = (Mutex::new(mistakes.iter()), AtomicU64::new(0));
+        let next = || left.lock().expect("nobody panics with it").next().copied();
+        let work = || {
+            while let Some(mistake) = next() {
+                let begun = Instant::now();
+                let found = find(mistake);
+                missed.fetch_add(u64::from(found.is_none()), Ordering::Relaxed);
+                let (seeds, words) = found.unwrap_or((self.budget, "NOT FOUND".to_owned()));
+                let (name, seconds) = (format!("{mistake:?}"), begun.elapsed().as_secs_f64());
+                terminal::say!("{name:<26}{seeds:>8}{seconds:>10.1}  {words}");
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..self.jobs {
+                scope.spawn(work);
+            }
+        });
+        exit_code(missed.into_inner() == 0)
     }
 }
 

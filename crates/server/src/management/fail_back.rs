@@ -121,13 +121,13 @@ impl Management {
         let Some((uuid, view)) = uuid.zip(view).filter(|(_, view)| view.is_reachable) else {
             return Preferred::Silent;
         };
-        let state = view.pools.as_ref().and_then(|pools| pools.get(&uuid));
+        let state = view.state_of(&uuid);
         match &view.readiness {
             None => Preferred::Lacking,
             Some(readiness) if readiness.maintenance => Preferred::Maintenance,
             Some(readiness) if readiness.given_away.contains(&uuid) => Preferred::GivenAway,
             Some(readiness)
-                if readiness.reaches.contains(&uuid) && state == Some(&PathState::Standby) =>
+                if readiness.reaches.contains(&uuid) && state == Some(PathState::Standby) =>
             {
                 Preferred::Ready
             }

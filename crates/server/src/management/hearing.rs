@@ -97,10 +97,7 @@ impl Management {
         let known = &self.saving.accepted().pools;
         let marks = &self.peers.hearing.marks;
         for view in self.peers.views.values().filter(|view| view.is_paired) {
-            let serves = |pool: &str| {
-                let state = view.pools.as_ref().and_then(|pools| pools.get(pool));
-                state == Some(&PathState::ActiveOptimized)
-            };
+            let serves = |pool: &str| view.state_of(pool) == Some(PathState::ActiveOptimized);
             for (pool, page) in &view.records {
                 let name = known.iter().find(|(_, known)| hexadecimal(&known.uuid) == *pool);
                 let is_next = serves(pool) && page.continues(marks.get(pool).copied());

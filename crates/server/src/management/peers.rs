@@ -233,9 +233,7 @@ impl Management {
     fn told_by_peers(&self, pool: &str) -> BTreeMap<u16, AccessState> {
         let mut told = BTreeMap::new();
         for (number, view) in &self.peers.views {
-            let Some(&state) = view.pools.as_ref().and_then(|pools| pools.get(pool)) else {
-                continue;
-            };
+            let Some(state) = view.state_of(pool) else { continue };
             let groups: BTreeSet<u16> = view.portals.values().copied().chain([*number]).collect();
             told.extend(groups.into_iter().map(|group| (group, parse_state(state))));
         }
@@ -245,10 +243,7 @@ impl Management {
     /// The controller that says on the link that it serves a pool.
     pub(super) fn owner_by_link(&self, pool: &[u8; 16]) -> Option<u16> {
         let uuid = hexadecimal(pool);
-        let serves = |view: &View| {
-            let state = view.pools.as_ref().and_then(|pools| pools.get(&uuid));
-            state == Some(&PathState::ActiveOptimized)
-        };
+        let serves = |view: &View| view.state_of(&uuid) == Some(PathState::ActiveOptimized);
         self.peers.views.iter().find(|(_, view)| serves(view)).map(|(number, _)| *number)
     }
 
@@ -258,8 +253,8 @@ impl Management {
         else {
             return false;
         };
-        let told = |view: &View| view.pools.as_ref().and_then(|pools| pools.get(&uuid)).copied();
-        self.peers.views.values().any(|view| view.is_paired && told(view) == Some(state))
+        let mut views = self.peers.views.values().filter(|view| view.is_paired);
+        views.any(|view| view.state_of(&uuid) == Some(state))
     }
 
     /// Every controller, and how each pool is served there.
@@ -299,12 +294,9 @@ impl Management {
 
     fn describe_peer(&self, number: u16, portals: &[SocketAddr]) -> api::Controller {
         let view = self.peers.views.get(&number).cloned().unwrap_or_default();
-        let state = |uuid: &[u8; 16]| -> Option<PathState> {
-            view.pools.as_ref()?.get(&hexadecimal(uuid)).copied()
-        };
         let pools = self.configuration.pools.iter().map(|(name, pool)| PoolStanding {
             pool: name.clone(),
-            state: state(&pool.uuid),
+            state: view.state_of(&hexadecimal(&pool.uuid)),
             preferred: pool.fail_back.preferred_controller == Some(number),
         });
         api::Controller {

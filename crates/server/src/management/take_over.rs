@@ -95,7 +95,9 @@ impl Management {
             let Some(mut pool) = plane.pools.get_mut(id) else { continue };
             let Some(beat) = self.next_beat(pool.uuid) else { return };
             pool.beat(&beat, now);
-            if pool.is_in_doubt && pool.relies_on_witness() && self.is_served_elsewhere(pool.uuid) {
+            // Another one that serves it lives without what this one has.
+            let is_lost = || self.owner_by_link(&pool.uuid).is_some();
+            if pool.is_in_doubt && pool.relies_on_witness() && is_lost() {
                 pool.fence("the witness of one of its mirrors".to_owned());
                 continue;
             }
@@ -107,14 +109,6 @@ impl Management {
                 self.warn(&name, message.to_owned());
             }
         }
-    }
-
-    /// Whether another controller says on the link that it serves a pool. It lives then without what this one has.
-    fn is_served_elsewhere(&self, pool_uuid: [u8; 16]) -> bool {
-        let uuid = hexadecimal(&pool_uuid);
-        let state = |view: &View| view.pools.as_ref().and_then(|pools| pools.get(&uuid)).copied();
-        let mut views = self.peers.views.values();
-        views.any(|view| state(view) == Some(PathState::ActiveOptimized))
     }
 
     /// A try that nobody asked for, and that began then, found that others have a pool: from whom it is
@@ -166,13 +160,15 @@ impl Management {
             owner => link.silence(owner, self.started + began),
         };
         let uuid = hexadecimal(&self.configuration.pools.get(pool)?.uuid);
-        let state = |view: &View| view.pools.as_ref().and_then(|pools| pools.get(&uuid)).copied();
         let others = || self.peers.views.iter().filter(move |(number, _)| **number != owner);
         let claims = |view: &View| {
-            matches!(state(view), Some(PathState::ActiveOptimized | PathState::Transitioning))
+            matches!(
+                view.state_of(&uuid),
+                Some(PathState::ActiveOptimized | PathState::Transitioning)
+            )
         };
         let is_claimed = others().any(|(_, view)| claims(view));
-        let may_take = |view: &View| state(view) == Some(PathState::Standby);
+        let may_take = |view: &View| view.state_of(&uuid) == Some(PathState::Standby);
         let before = others().filter(|(number, view)| **number < own && may_take(view)).count();
         Some(Signs { silence, is_new_start, is_claimed, before: before as u32 })
     }

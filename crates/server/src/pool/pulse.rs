@@ -118,12 +118,13 @@ impl Pool {
             let open = self.devices.get(usize::from(*slot)).filter(|open| !open.is_lost);
             open.map_or_else(Pulse::default, |open| open.pulse)
         };
-        let known = self.store.mirrors().flat_map(|mirror| mirror.proofs());
-        let mut together: Vec<Vec<Pulse>> =
-            known.map(|slots| slots.iter().map(pulse).collect()).collect();
-        if self.store.mirrors().next().is_none() {
-            together.extend(there().map(|(_, open)| vec![open.pulse]));
-        }
+        let mut mirrors = self.store.mirrors().peekable();
+        let together: Vec<Vec<Pulse>> = if mirrors.peek().is_some() {
+            let known = mirrors.flat_map(|mirror| mirror.proofs());
+            known.map(|slots| slots.iter().map(pulse).collect()).collect()
+        } else {
+            there().map(|(_, open)| vec![open.pulse]).collect()
+        };
         let has_beaten = there().any(|(_, open)| open.pulse.written().is_some());
         let is_late = |lease| is_in_doubt(&together, lease, now);
         let is_in_doubt = time_without_beat(&self.fences(), lease).is_some_and(is_late);

@@ -1,13 +1,12 @@
 //! Commands about several controllers: searches, planted mistakes, one run again.
 
 use std::process::ExitCode;
-use std::time::Instant;
 
 use clap::{Args, Subcommand};
 use sim::campaign::{self, Found};
 use sim::controllers::{Figures, Mistake, Run};
 
-use super::{SearchOptions, exit_code, per_second, say_rows, tell};
+use super::{HuntOptions, SearchOptions, exit_code, per_second, say_rows, tell};
 
 /// Commands of hosts in a run, unless asked otherwise.
 const OPERATIONS: u64 = 10_000;
@@ -24,12 +23,8 @@ pub(crate) enum Command {
     },
     /// Look for each of the deliberate mistakes of controllers; every one must be found.
     Planted {
-        /// Runs for each mistake.
-        #[arg(long, default_value_t = 200)]
-        budget: u64,
-        /// The first run's seed.
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
+        #[command(flatten)]
+        hunt: HuntOptions,
         /// Commands of hosts in each run.
         #[arg(long, default_value_t = OPERATIONS)]
         ops: u64,
@@ -59,9 +54,7 @@ pub(crate) struct ReplayOptions {
 pub(crate) fn execute(command: &Command) -> ExitCode {
     match command {
         Command::Run { search, ops } => run(search, *ops),
-        Command::Planted { budget, seed, ops, mistakes } => {
-            planted((*seed, *budget), *ops, mistakes)
-        }
+        Command::Planted { hunt, ops, mistakes } => planted(hunt, *ops, mistakes),
         Command::Replay(options) => replay(options),
     }
 }
@@ -103,22 +96,14 @@ fn summary(found: &Found<Figures>) {
     say_rows(found.elapsed, &rows);
 }
 
-fn planted((seed, budget): (u64, u64), operations: u64, wanted: &[Mistake]) -> ExitCode {
+fn planted(options: &HuntOptions, operations: u64, wanted: &[Mistake]) -> ExitCode {
     campaign::prepare();
     let wanted = if wanted.is_empty() { &Mistake::ALL } else { wanted };
-    let mut missed = 0;
-    terminal::say!("{:<26}{:>8}{:>10}  found as", "planted mistake", "seeds", "seconds");
-    for &mistake in wanted {
-        let begun = Instant::now();
+    let seeds = options.seed..options.seed + options.budget;
+    options.hunt(wanted, |mistake| {
         let play = |seed| Run { seed, operations, mistake: Some(mistake) }.play(0).violation;
-        let found =
-            (seed..seed + budget).zip(1..).find_map(|(seed, seeds)| Some((seeds, play(seed)?)));
-        missed += u64::from(found.is_none());
-        let (seeds, words) = found.unwrap_or((budget, "NOT FOUND".to_owned()));
-        let (name, seconds) = (format!("{mistake:?}"), begun.elapsed().as_secs_f64());
-        terminal::say!("{name:<26}{seeds:>8}{seconds:>10.1}  {words}");
-    }
-    exit_code(missed == 0)
+        seeds.clone().zip(1..).find_map(|(seed, played)| Some((played, play(seed)?)))
+    })
 }
 
 fn replay(options: &ReplayOptions) -> ExitCode {

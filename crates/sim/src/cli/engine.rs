@@ -7,7 +7,7 @@ use hunt::PlantedBug;
 use sim::campaign::{self, EngineRuns, Found};
 use sim::{MirrorShare, Run, World};
 
-use super::{SearchOptions, exit_code, per_second, say_rows, tell};
+use super::{HuntOptions, SearchOptions, exit_code, per_second, say_rows, tell};
 
 /// Commands of a run, unless asked otherwise.
 const OPERATIONS: u64 = 3000;
@@ -34,12 +34,8 @@ pub(crate) struct RunOptions {
 /// A hunt for mistakes that were planted.
 #[derive(Args)]
 pub(crate) struct PlantedOptions {
-    /// Runs for each mistake.
-    #[arg(long, default_value_t = 200)]
-    budget: u64,
-    /// The first run's seed.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    #[command(flatten)]
+    hunt: HuntOptions,
     /// Commands of each run.
     #[arg(long, default_value_t = OPERATIONS)]
     ops: u64,
@@ -147,24 +143,16 @@ fn summary(found: &Found) {
     say_rows(found.elapsed, &rows);
 }
 
-/// Hunts mistakes: in the engine that has them, and with the simulator that is linked with it.
+/// Hunts mistakes: in the engine that has them, where each thread switches on its own, and with the simulator
+/// that is linked with it.
 pub(crate) fn planted(options: &PlantedOptions) -> ExitCode {
-    let PlantedOptions { budget, seed, ops, names } = options;
-    let mut missed = 0;
-    terminal::say!("{:<26}{:>8}{:>10}  found as", "planted bug", "seeds", "seconds");
+    let PlantedOptions { hunt: HuntOptions { budget, seed, .. }, ops, names } = options;
     let is_wanted = |bug: &PlantedBug| names.is_empty() || names.contains(&bug.name());
-    for bug in PlantedBug::ALL.into_iter().filter(is_wanted) {
-        missed += u64::from(!mutants::plant(Some(&bug.name())));
-        let hunt = hunt::campaign::hunt(bug, *seed, *budget, *ops);
-        let words = match &hunt.outcome {
-            Some(outcome) => outcome.violation.clone().unwrap_or_default(),
-            None => "NOT FOUND".to_owned(),
-        };
-        missed += u64::from(hunt.outcome.is_none());
-        let (name, seconds) = (bug.name(), hunt.elapsed.as_secs_f64());
-        terminal::say!("{name:<26}{:>8}{seconds:>10.1}  {words}", hunt.seeds);
-    }
-    exit_code(missed == 0)
+    let wanted: Vec<_> = PlantedBug::ALL.into_iter().filter(is_wanted).collect();
+    options.hunt.hunt(&wanted, |bug| {
+        let is_planted = mutants::plant(Some(&bug.name()));
+        hunt::campaign::hunt(bug, *seed, *budget, *ops).filter(|_| is_planted)
+    })
 }
 
 /// Plays one run again.

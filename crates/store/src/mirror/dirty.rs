@@ -4,7 +4,7 @@
 use block::{Buffer, DeviceError, DeviceOperation, DeviceResult};
 
 use super::extent::Extent;
-use super::member::{Member, MemberNumber, MemberSet};
+use super::member::{MemberNumber, MemberSet};
 use super::port::{Port, Purpose};
 use super::regions::{Regions, Unflushed};
 use super::status::MemberState;
@@ -126,8 +126,7 @@ impl Mirror {
 
     /// Whether every member is current.
     pub(super) fn is_whole(&self) -> bool {
-        let is_copy = |member: &&Member| member.is_listed && !member.state.is_witness();
-        let mut copies = self.members.iter().filter(is_copy);
+        let mut copies = self.members.iter().filter(|member| member.holds_copy());
         copies.all(|member| member.state == MemberState::Current)
     }
 

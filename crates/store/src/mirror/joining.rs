@@ -176,8 +176,7 @@ impl Mirror {
             return Err(MemberRefusal::TooSmall);
         }
         self.forget_left();
-        let is_copy = |member: &&Member| member.is_listed && !member.state.is_witness();
-        let copies = self.members.iter().filter(is_copy).count();
+        let copies = self.members.iter().filter(|member| member.holds_copy()).count();
         if copies >= MIRROR_MEMBERS_WHILE_REPLACING_MAX {
             return Err(MemberRefusal::TooMany);
         }

@@ -50,6 +50,11 @@ impl Member {
         self.state == MemberState::Current && self.slot.is_some()
     }
 
+    /// Whether it belongs to the mirror and has, or is to have, what is written.
+    pub(crate) fn holds_copy(&self) -> bool {
+        self.is_listed && !self.state.is_witness()
+    }
+
     /// Whether it is a witness that is there.
     pub(crate) fn is_witness_there(&self) -> bool {
         self.is_listed && self.state == MemberState::Witness && self.slot.is_some()

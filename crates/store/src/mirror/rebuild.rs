@@ -216,9 +216,8 @@ impl Mirror {
         if self.dirty.is_reserved {
             return false;
         }
-        let is_copy = |other: &Member| other.is_listed && !other.state.is_witness();
         let mut others =
-            self.numbered().filter(|(number, other)| *number != member && is_copy(other));
+            self.numbered().filter(|(number, other)| *number != member && other.holds_copy());
         others.all(|(_, other)| other.state == MemberState::Current)
     }
 
