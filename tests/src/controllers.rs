@@ -9,6 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::array::{Array, free_address};
+use crate::path::Path;
 use crate::pdu::RawSession;
 use crate::text;
 use crate::waiting::wait_until;
@@ -25,11 +26,19 @@ pub struct Pair {
     pub target: String,
     /// The LUN of the volume 'p/v', of 64 MiB.
     pub lun: u8,
+    /// Where each listens for the other one.
+    links: [SocketAddr; 2],
 }
 
-fn controller(number: u16, data: &TempDir, own: SocketAddr, other: SocketAddr) -> Result<Array> {
+fn controller(
+    number: u16,
+    data: &TempDir,
+    own: SocketAddr,
+    other: SocketAddr,
+    link: SocketAddr,
+) -> Result<Array> {
     let (number, peer) = (number.to_string(), format!("{}={other}", 3 - number));
-    let link = free_address()?.to_string();
+    let link = link.to_string();
     let words = ["--controller", &number, "--peer-portal", &peer, "--link", &link];
     Ok(Array::at(&data.path().join(&number), own)?.with_words(&[], &words))
 }
@@ -50,15 +59,16 @@ impl Pair {
     pub fn start_with(create_pool: impl FnOnce(&Array) -> Result<()>) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("gantry-test-").tempdir()?;
         let (one, two) = (free_address()?, free_address()?);
-        let mut first = controller(1, &folder, one, two)?;
-        let mut second = controller(2, &folder, two, one)?;
+        let links = [free_address()?, free_address()?];
+        let mut first = controller(1, &folder, one, two, links[0])?;
+        let mut second = controller(2, &folder, two, one, links[1])?;
         first.restart()?;
         create_pool(&first)?;
         let lun = u8::try_from(first.create_lun("p/v", "64M")?)?;
         let target = first.target_name()?;
         copy_directory(&first, &second)?;
         second.restart()?;
-        let pair = Self { _folder: folder, first, second, target, lun };
+        let pair = Self { _folder: folder, first, second, target, lun, links };
         pair.wait_for(&pair.second, "standby")?;
         Ok(pair)
     }
@@ -69,12 +79,26 @@ impl Pair {
     /// # Errors
     /// When one of them does not start, or the first one does not take the pool.
     pub fn cut_link(&mut self) -> Result<()> {
+        self.link_through([free_address()?, free_address()?])
+    }
+
+    /// Starts both again so that they reach each other's link through relays of the caller's. The first one has
+    /// the pool then.
+    ///
+    /// # Errors
+    /// As for [`Self::cut_link`], or when there is no port for a relay.
+    pub fn relay_link(&mut self) -> Result<[Path; 2]> {
+        let relays = [Path::start(self.links[0])?, Path::start(self.links[1])?];
+        self.link_through(relays.each_ref().map(Path::address))?;
+        Ok(relays)
+    }
+
+    /// Where each of them seems to listen to the other one.
+    fn link_through(&mut self, [first, second]: [SocketAddr; 2]) -> Result<()> {
         self.second.stop()?;
         self.first.stop()?;
-        for (array, other) in [(&mut self.first, 2), (&mut self.second, 1)] {
-            let nobody = format!("{other}={}", free_address()?);
-            array.add_arguments(&["--peer", &nobody]);
-        }
+        self.first.add_arguments(&["--peer", &format!("2={second}")]);
+        self.second.add_arguments(&["--peer", &format!("1={first}")]);
         self.first.restart()?;
         self.wait_for(&self.first, "active-optimized")?;
         self.second.restart()?;

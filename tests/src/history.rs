@@ -7,6 +7,8 @@
 pub mod client;
 mod configurations;
 pub mod linearize;
+pub mod load;
+mod paths;
 pub mod registers;
 pub mod run;
 

@@ -5,6 +5,7 @@
 
 pub mod array;
 pub mod binaries;
+pub mod ceph;
 pub mod container;
 pub mod controllers;
 pub mod cunit;
@@ -49,6 +50,17 @@ pub fn number(value: &Value, pointer: &str) -> anyhow::Result<u64> {
 pub fn text<'a>(value: &'a Value, pointer: &str) -> anyhow::Result<&'a str> {
     let found = value.pointer(pointer).and_then(Value::as_str);
     found.ok_or_else(|| anyhow::anyhow!("no text at {pointer} in {value}"))
+}
+
+/// A number from the environment, as those who run a test for longer set it.
+///
+/// # Errors
+/// When it is there and no number.
+pub fn setting(name: &str, otherwise: u64) -> anyhow::Result<u64> {
+    match std::env::var(name) {
+        Ok(text) => text.parse().map_err(|error| anyhow::anyhow!("{name}: {error}")),
+        Err(_) => Ok(otherwise),
+    }
 }
 
 /// The parts of a pool's space, as `pool show` tells them, are its size: also where the file system

@@ -2,19 +2,20 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
 
-/// Forwards connections; when it is cut, they end, and new ones are refused. When it is silent,
-/// they stay, and nothing comes through in either direction.
+/// Forwards connections; when it is cut, they end, and new ones are refused. While it is severed, they end, too,
+/// and new ones end at once. When it is silent, they stay, and nothing comes through in either direction.
 #[derive(Debug)]
 pub struct Path {
     address: SocketAddr,
     streams: Arc<Mutex<Option<Vec<TcpStream>>>>,
+    is_severed: Arc<AtomicBool>,
     /// Bytes that come through until it is silent.
     budget: Arc<AtomicI64>,
 }
@@ -29,11 +30,16 @@ impl Path {
         let address = listener.local_addr()?;
         let streams = Arc::new(Mutex::new(Some(Vec::new())));
         let budget = Arc::new(AtomicI64::new(i64::MAX));
+        let is_severed = Arc::<AtomicBool>::default();
         let (shared, left) = (Arc::clone(&streams), Arc::clone(&budget));
+        let refuses = Arc::clone(&is_severed);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let mut open = shared.lock().expect("nobody panics");
                 let Some(open) = open.as_mut() else { return };
+                if refuses.load(Ordering::SeqCst) {
+                    continue;
+                }
                 let Ok(server) = TcpStream::connect(target) else { continue };
                 for (from, to) in [(&client, &server), (&server, &client)] {
                     if let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) {
@@ -44,7 +50,7 @@ impl Path {
                 open.extend([client, server]);
             }
         });
-        Ok(Self { address, streams, budget })
+        Ok(Self { address, streams, is_severed, budget })
     }
 
     /// Where it listens.
@@ -61,6 +67,21 @@ impl Path {
         }
         // Wakes the listener, which then goes.
         let _ = TcpStream::connect(self.address);
+    }
+
+    /// Ends every connection, and new ones at once, until it is mended.
+    pub fn sever(&self) {
+        let mut streams = self.streams.lock().expect("nobody panics");
+        self.is_severed.store(true, Ordering::SeqCst);
+        for stream in streams.iter_mut().flat_map(|streams| streams.drain(..)) {
+            // One that has ended already is as good.
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Lets connections through again.
+    pub fn mend(&self) {
+        self.is_severed.store(false, Ordering::SeqCst);
     }
 
     /// Lets so many bytes through, both ways together, and then nothing.

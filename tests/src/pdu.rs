@@ -121,10 +121,19 @@ impl RawConnection {
     /// When nobody listens.
     pub fn open(portal: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(portal).context("connecting to the portal")?;
-        stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
-        stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
         stream.set_nodelay(true)?;
-        Ok(Self(stream))
+        let connection = Self(stream);
+        connection.set_patience(ANSWER_TIMEOUT)?;
+        Ok(connection)
+    }
+
+    /// How long it waits for each answer from now on.
+    ///
+    /// # Errors
+    /// When the socket does not take it.
+    pub fn set_patience(&self, patience: Duration) -> Result<()> {
+        self.0.set_read_timeout(Some(patience))?;
+        Ok(self.0.set_write_timeout(Some(patience))?)
     }
 
     /// Connects and logs in.
@@ -132,7 +141,21 @@ impl RawConnection {
     /// # Errors
     /// When the target refuses.
     pub fn log_in(portal: SocketAddr, initiator: &str, target: &str) -> Result<Self> {
+        Self::log_in_within(ANSWER_TIMEOUT, portal, initiator, target)
+    }
+
+    /// The same, with a patience of the caller's for this and for what follows.
+    ///
+    /// # Errors
+    /// When the target refuses, or is silent.
+    pub fn log_in_within(
+        patience: Duration,
+        portal: SocketAddr,
+        initiator: &str,
+        target: &str,
+    ) -> Result<Self> {
         let mut connection = Self::open(portal)?;
+        connection.set_patience(patience)?;
         connection.send(&Pdu::login(initiator, target).bytes())?;
         let answer = connection.receive()?.context("the target closed the connection")?;
         ensure!(answer.header[0] & 0x3f == 0x23, "no login response: {:02x?}", answer.header);

@@ -23,6 +23,13 @@ impl Random {
         self.word() % bound
     }
 
+    /// Brings items into an order of chance.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.below(at as u64 + 1) as usize);
+        }
+    }
+
     /// Fills a slice.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {

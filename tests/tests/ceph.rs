@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use harness::ceph::{conf, image, run as ceph};
 use harness::controllers::{Pair, listed, pair_up, signal as send_signal, standing};
 use harness::http::Request;
 use harness::pdu::{RawSession, cdb16_of_bytes};
@@ -18,23 +19,6 @@ const CHUNK: u64 = 64 << 10;
 
 /// Chunks that a test writes.
 const CHUNKS: u64 = 256;
-
-fn conf() -> Result<String> {
-    std::env::var("GANTRY_TEST_CEPH_CONF").context("'cargo xtask test --ceph' names the cluster")
-}
-
-/// Runs a program of the cluster's.
-fn ceph(program: &str, arguments: &[&str]) -> Result<String> {
-    let conf = conf()?;
-    let arguments = [&["-c", &conf], arguments].concat();
-    run_program(Path::new(program), &arguments, std::time::Duration::from_secs(120))?.success()
-}
-
-/// A new image, as the name of a device.
-fn image(name: &str, size: &str) -> Result<String> {
-    ceph("rbd", &["create", "--size", size, &format!("rbd/{name}")])?;
-    Ok(format!("rbd:rbd/{name}?conf={}", conf()?))
-}
 
 fn session(array: &Array) -> Result<RawSession> {
     RawSession::log_in(array.portal(), "iqn.2026-01.org.example:ceph", &array.target_name()?)

@@ -4,39 +4,20 @@
 //!
 //! `cargo xtask history --operations N` makes it longer; a round is 6,400 commands.
 
-use std::sync::Arc;
-use std::time::Instant;
-
-use anyhow::{Context, Result, ensure};
-use harness::Array;
+use anyhow::Result;
 use harness::history::client::{Arena, Counts};
 use harness::history::registers::check;
 use harness::history::run::{Scale, run};
 use harness::history::{Action, Event};
-use harness::pdu::RawSession;
+use harness::{Array, setting};
 
 /// Rounds, unless the environment says otherwise.
 const ROUNDS: u64 = 4;
 
-fn rounds() -> Result<u64> {
-    match std::env::var("GANTRY_HISTORY_ROUNDS") {
-        Ok(rounds) => rounds.parse().context("GANTRY_HISTORY_ROUNDS"),
-        Err(_) => Ok(ROUNDS),
-    }
-}
-
 fn arena(array: &Array) -> Result<Arena> {
-    let target = array.target_name()?;
-    let mut session = RawSession::log_in(array.portal(), "iqn.2026-01.org.example:look", &target)?;
-    let mut luns = Vec::new();
-    for path in ["p/a", "p/b"] {
-        let lun = u8::try_from(array.create_lun(path, "1M")?)?;
-        let page = session.read(lun, &[0x12, 1, 0x83, 1, 0, 0], 256)?.good()?;
-        ensure!(page[4..8] == [1, 3, 0, 16], "the first designator is the NAA name");
-        luns.push((lun, page[8..24].to_vec()));
-    }
-    let (portal, start) = (array.portal(), Instant::now());
-    Ok(Arena { portal, target, luns, blocks: 48, start, full: false, watch: Arc::default() })
+    let luns = ["p/a", "p/b"].map(|path| array.create_lun(path, "1M"));
+    let luns = luns.into_iter().map(|lun| Ok(u8::try_from(lun?)?)).collect::<Result<Vec<_>>>()?;
+    Arena::of(vec![array.portal()], array.target_name()?, &luns, 48)
 }
 
 #[test]
@@ -44,7 +25,12 @@ fn the_answers_to_64_clients_fit_into_one_order() -> Result<()> {
     let array = Array::start()?;
     array.gantry(&["pool", "create", "p", "--device", "memory:", "--size", "1G"])?;
     let arena = arena(&array)?;
-    let scale = Scale { clients: 64, rounds: rounds()?, commands: 100, seed: 1 };
+    let scale = Scale {
+        clients: 64,
+        rounds: setting("GANTRY_HISTORY_ROUNDS", ROUNDS)?,
+        commands: 100,
+        seed: 1,
+    };
     let report = run(&arena, scale)?;
     eprintln!("{} operations, {:?}", report.operations, report.counts);
     let places: Vec<_> =

@@ -3,7 +3,6 @@
 //!
 //! `cargo xtask soak --imports N` runs it for long, and shows how long hosts waited.
 
-use std::env;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,9 +12,9 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use harness::Array;
 use harness::pdu::{Answer, RawSession, cdb10, cdb16};
 use harness::waiting::wait_until;
+use harness::{Array, setting};
 
 const LUN: u8 = 7;
 const HOSTS: usize = 3;
@@ -283,18 +282,11 @@ impl Bench {
     }
 }
 
-fn rounds() -> Result<usize> {
-    match env::var("GANTRY_IMPORT_ROUNDS") {
-        Ok(rounds) => rounds.parse().context("GANTRY_IMPORT_ROUNDS"),
-        Err(_) => Ok(3),
-    }
-}
-
 #[test]
 fn hosts_with_locks_and_a_reservation_go_on_after_each_import() -> Result<()> {
     let mut bench = Bench::start()?;
     let mut waits = Vec::new();
-    for round in 0..rounds()? {
+    for round in 0..setting("GANTRY_IMPORT_ROUNDS", 3)? {
         let times = bench.round().with_context(|| format!("round {round}"));
         let times = match times {
             Ok(times) => times,

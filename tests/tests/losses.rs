@@ -5,22 +5,19 @@
 //! `cargo xtask soak --mirrors --rounds N` runs it for long, and shows a line for each round.
 
 use std::collections::BTreeMap;
-use std::env;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use harness::faulty_folder::{EIO, FaultyFolder};
 use harness::history::Values;
 use harness::history::client::{Arena, Counts};
-use harness::history::run::{Report, Scale, run_until};
+use harness::history::load::Load;
 use harness::members::{healed, members, scrub_until_clean, state_of};
 use harness::pdu::{RawSession, cdb16_of_bytes};
 use harness::random::Random;
 use harness::waiting::wait_until;
-use harness::{Array, number, text};
+use harness::{Array, number, setting, text};
 
 const MIB: u64 = 1 << 20;
 
@@ -68,28 +65,14 @@ const LOSSES: [(Loss, u64); 8] = [
     (Loss::Kill, 8),
 ];
 
-/// A number from the environment.
-fn setting(name: &str, otherwise: u64) -> Result<u64> {
-    match env::var(name) {
-        Ok(text) => text.parse().with_context(|| name.to_owned()),
-        Err(_) => Ok(otherwise),
-    }
-}
-
 /// The kinds of so many rounds, in a random order: each kind, then by its share.
 fn plan(rounds: u64, random: &mut Random) -> Vec<Loss> {
     let mut shares: Vec<Loss> =
         LOSSES.iter().flat_map(|&(loss, share)| vec![loss; share as usize]).collect();
-    shuffle(&mut shares, random);
+    random.shuffle(&mut shares);
     let mut kinds: Vec<Loss> = LOSSES.map(|(loss, _)| loss).to_vec();
-    shuffle(&mut kinds, random);
+    random.shuffle(&mut kinds);
     kinds.into_iter().chain(shares.into_iter().cycle()).take(rounds as usize).collect()
-}
-
-fn shuffle(losses: &mut [Loss], random: &mut Random) {
-    for at in (1..losses.len()).rev() {
-        losses.swap(at, random.below(at as u64 + 1) as usize);
-    }
 }
 
 /// A device of the mirror, on a file system that can fail.
@@ -107,30 +90,6 @@ impl Side {
         self.folder.fail_writes(error);
         self.folder.fail_reads(error);
         self.folder.fail_fsync(error);
-    }
-}
-
-/// Clients that do everything, and are checked.
-struct Load {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Report>>,
-}
-
-impl Load {
-    fn start(arena: &Arena, seed: u64, before: Values) -> Self {
-        let stop = Arc::<AtomicBool>::default();
-        let scale = Scale { clients: 6, rounds: u64::MAX, commands: 120, seed };
-        let (arena, until) = (arena.clone(), Arc::clone(&stop));
-        let thread = thread::spawn(move || run_until(&arena, scale, before, &until));
-        Self { stop, thread }
-    }
-
-    fn stop(self) -> Result<Report> {
-        self.stop.store(true, Ordering::Relaxed);
-        let report = self.thread.join().map_err(|_| anyhow!("a client panicked"))?;
-        let report = report.context("a host saw an error")?;
-        ensure!(report.findings.is_empty(), "{:#?}", report.findings[0]);
-        Ok(report)
     }
 }
 
@@ -188,7 +147,7 @@ impl Bench {
             array.gantry(&[&create[..], thickness].concat())?;
             luns.push(map(&array, path)?);
         }
-        let arena = arena(&array, &luns)?;
+        let arena = Arena::of(vec![array.portal()], array.target_name()?, &luns, BLOCKS)?;
         Ok(Self {
             array,
             sides,
@@ -242,7 +201,7 @@ impl Bench {
 
     fn is_sound(&self) -> Result<()> {
         let load = self.load.as_ref().context("a load")?;
-        ensure!(!load.thread.is_finished(), "the load ended");
+        ensure!(!load.has_ended(), "the load ended");
         ensure!(self.arena.watch.checked().1 == 0, "answers do not fit together");
         Ok(())
     }
@@ -264,7 +223,7 @@ impl Bench {
         let file = &self.sides[side].file;
         let reached = wait_until(&format!("{file} is {state}"), || {
             if let Some(load) = &self.load {
-                ensure!(!load.thread.is_finished(), "the load ended");
+                ensure!(!load.has_ended(), "the load ended");
             }
             Ok(state_of(&self.array, "p", file)?.as_deref() == Some(state))
         });
@@ -472,7 +431,7 @@ impl Bench {
                 format!("round {number}, {loss:?} of {}\n{}", ["a", "b"][side], self.array.log())
             });
             let outcome = match (outcome, &self.load) {
-                (Err(error), Some(load)) if load.thread.is_finished() => {
+                (Err(error), Some(load)) if load.has_ended() => {
                     let host = self.stop_load().err();
                     bail!("{error:#}\n{host:?}")
                 }
@@ -556,25 +515,6 @@ fn write(session: &mut RawSession, lun: u8, at: u64, data: &[u8]) -> Result<bool
     }
     answer.good()?;
     Ok(true)
-}
-
-fn arena(array: &Array, luns: &[u8]) -> Result<Arena> {
-    let mut session = log_in(array)?;
-    let mut named = Vec::new();
-    for &lun in luns {
-        let page = session.read(lun, &[0x12, 1, 0x83, 1, 0, 0], 256)?.good()?;
-        ensure!(page[4..8] == [1, 3, 0, 16], "the first designator is the NAA name");
-        named.push((lun, page[8..24].to_vec()));
-    }
-    Ok(Arena {
-        portal: array.portal(),
-        target: array.target_name()?,
-        luns: named,
-        blocks: BLOCKS,
-        start: Instant::now(),
-        full: false,
-        watch: Arc::default(),
-    })
 }
 
 /// So many rounds of each test, and how long a device hangs.

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
+use super::paths::is_not_ready;
 use super::{Action, Block, Event, Value};
-use crate::pdu::{Answer, Pdu, RawConnection, cdb16};
+use crate::pdu::{Answer, Pdu, RawConnection, RawSession, cdb16};
 use crate::random::Random;
 
 const BLOCK_BYTES: usize = 512;
@@ -20,8 +21,9 @@ const BLOCKS_MAX: u64 = 8;
 /// Where the clients meet.
 #[derive(Clone, Debug)]
 pub struct Arena {
-    /// The portal.
-    pub portal: SocketAddr,
+    /// The portals; one of each controller. Where there are several, a client looks for the one that serves, and
+    /// leaves one that does not answer, or says that it does not serve.
+    pub portals: Vec<SocketAddr>,
     /// The target's iSCSI name.
     pub target: String,
     /// LUN numbers and NAA designators.
@@ -39,7 +41,8 @@ pub struct Arena {
 /// What happens while the clients are at work.
 #[derive(Debug, Default)]
 pub struct Watch {
-    /// The longest time from a command to its answer since somebody took it, nanoseconds.
+    /// The longest time from a command to its answer, or to that of a later one if it was lost on its path, since
+    /// somebody took it; nanoseconds.
     longest: AtomicU64,
     /// Rounds that were checked.
     rounds: AtomicU64,
@@ -48,7 +51,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    fn answered_after(&self, time: Duration) {
+    pub(super) fn answered_after(&self, time: Duration) {
         self.longest.fetch_max(time.as_nanos() as u64, Ordering::Relaxed);
     }
 
@@ -69,7 +72,24 @@ impl Watch {
 }
 
 impl Arena {
-    fn now(&self) -> u64 {
+    /// LUNs of an array, of which so many blocks are used.
+    ///
+    /// # Errors
+    /// When the array does not tell their names.
+    pub fn of(portals: Vec<SocketAddr>, target: String, luns: &[u8], blocks: u64) -> Result<Self> {
+        let portal = *portals.first().context("a portal")?;
+        let mut session = RawSession::log_in(portal, "iqn.2026-01.org.example:look", &target)?;
+        let mut named = Vec::new();
+        for &lun in luns {
+            let page = session.read(lun, &[0x12, 1, 0x83, 1, 0, 0], 256)?.good()?;
+            ensure!(page[4..8] == [1, 3, 0, 16], "the first designator is the NAA name");
+            named.push((lun, page[8..24].to_vec()));
+        }
+        let (start, watch) = (Instant::now(), Arc::default());
+        Ok(Self { portals, target, luns: named, blocks, start, full: false, watch })
+    }
+
+    pub(super) fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
 }
@@ -117,11 +137,17 @@ pub struct Counts {
 
 /// A client with a session of its own.
 pub struct Client {
-    number: u64,
+    pub(super) number: u64,
     run: u64,
-    arena: Arena,
-    connection: Option<RawConnection>,
-    command_sequence_number: u32,
+    pub(super) arena: Arena,
+    pub(super) connection: Option<RawConnection>,
+    /// Number of the portal that it is, or was, connected to.
+    pub(super) path: usize,
+    /// When it sent the first command that has no answer.
+    pub(super) waits_since: Option<Instant>,
+    /// Numbers of events of which nobody knows yet when they could no longer happen, each with its path.
+    pub(super) open_ended: Vec<(usize, usize)>,
+    pub(super) command_sequence_number: u32,
     random: Random,
     writes: u64,
     /// What this client saw last.
@@ -141,6 +167,9 @@ impl Client {
             run: seed & 0xff,
             arena,
             connection: None,
+            path: 0,
+            waits_since: None,
+            open_ended: Vec::new(),
             command_sequence_number: 0,
             random: Random::new(seed ^ number << 32),
             writes: 0,
@@ -191,6 +220,7 @@ impl Client {
     /// READ (16); returns what was found, unless it was not answered.
     fn read(&mut self, (at, count): (Block, usize)) -> Result<Option<Vec<Value>>> {
         let cdb = cdb16(0x88, 0, at.lba, count as u32);
+        self.ensure_path()?;
         let invoked = self.arena.now();
         let length = (count * BLOCK_BYTES) as u32;
         let pdu = |task| Pdu::command(task, at.lun, &cdb, 0x40, length);
@@ -257,7 +287,8 @@ impl Client {
     /// Sends a command that changes blocks, and writes down what became of it.
     fn change(&mut self, lun: u8, cdb: &[u8], data: Vec<u8>, action: Action) -> Result<()> {
         let fate = self.fate();
-        let invoked = self.arena.now();
+        self.ensure_path()?;
+        let (invoked, sent_on) = (self.arena.now(), self.path);
         let pdu = |task| {
             let mut pdu = Pdu::command(task, lun, cdb, 0x20, data.len() as u32);
             pdu.data = data.clone();
@@ -276,8 +307,8 @@ impl Client {
             CommandEnd::Lost => {
                 self.counts.dropped += 1;
                 self.note(invoked, false, action);
-                let last = self.events.last_mut().expect("it was just noted");
-                last.returned = u64::MAX;
+                self.events.last_mut().expect("it was just noted").returned = u64::MAX;
+                self.open_ended.push((self.events.len() - 1, sent_on));
             }
         }
         Ok(())
@@ -322,8 +353,17 @@ impl Client {
     /// # Errors
     /// When it does not succeed.
     pub fn reset(&mut self, lun: u8) -> Result<()> {
+        loop {
+            self.ensure_path()?;
+            match self.reset_here(lun) {
+                Err(error) if self.has_other_paths() => self.leave_path(error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    fn reset_here(&mut self, lun: u8) -> Result<()> {
         const LOGICAL_UNIT_RESET: u8 = 5;
-        self.ensure_session()?;
         let pdu = self.task_management(LOGICAL_UNIT_RESET, lun, u32::MAX);
         let connection = self.connection.as_mut().context("a session")?;
         connection.send(&pdu.bytes())?;
@@ -364,17 +404,8 @@ impl Client {
     /// Ends the session, if there is one. Who waits for others answers no pings, so that the target
     /// is free to do the same.
     pub fn forget_session(&mut self) {
-        self.connection = None;
-    }
-
-    fn ensure_session(&mut self) -> Result<()> {
-        if self.connection.is_none() {
-            let name = format!("iqn.2026-01.org.example:history-{}", self.number);
-            self.connection =
-                Some(RawConnection::log_in(self.arena.portal, &name, &self.arena.target)?);
-            self.command_sequence_number = 0;
-        }
-        Ok(())
+        (self.connection, self.waits_since) = (None, None);
+        self.open_ended.clear();
     }
 
     /// The answer, unless the command was not carried out: it brought a unit attention, or the
@@ -388,9 +419,37 @@ impl Client {
         (!is_attention && !is_refused).then_some(answer)
     }
 
+    /// Runs a command on the path that it has.
     fn run(&mut self, pdu: impl Fn(u32) -> Pdu, lun: u8, fate: Fate) -> Result<CommandEnd> {
+        self.waits_since.get_or_insert_with(Instant::now);
+        let reason = match self.run_here(pdu, lun, fate) {
+            Ok(CommandEnd::Answered(answer)) if self.has_other_paths() && is_not_ready(&answer) => {
+                anyhow!("sense data {:02x?}", answer.sense)
+            }
+            Err(error) if self.has_other_paths() => error,
+            Ok(CommandEnd::Lost) => {
+                self.waits_since = None;
+                return Ok(CommandEnd::Lost);
+            }
+            outcome => {
+                self.is_answered();
+                return outcome;
+            }
+        };
+        self.leave_path(reason)?;
+        Ok(CommandEnd::Lost)
+    }
+
+    /// The same, of a command that is not aborted.
+    pub(super) fn run_to_answer(&mut self, pdu: impl Fn(u32) -> Pdu, lun: u8) -> Result<Answer> {
+        match self.run_here(pdu, lun, Fate::Wait)? {
+            CommandEnd::Answered(answer) => Ok(answer),
+            CommandEnd::Aborted | CommandEnd::Lost => bail!("it was aborted"),
+        }
+    }
+
+    fn run_here(&mut self, pdu: impl Fn(u32) -> Pdu, lun: u8, fate: Fate) -> Result<CommandEnd> {
         const ABORT_TASK: u8 = 1;
-        self.ensure_session()?;
         let task = self.command_sequence_number;
         let mut bytes = pdu(task).numbered(task).bytes();
         self.command_sequence_number += 1;
@@ -398,13 +457,11 @@ impl Client {
             bytes.extend(self.task_management(ABORT_TASK, lun, task).bytes());
         }
         let mut connection = self.connection.take().context("a session")?;
-        let sent = Instant::now();
         connection.send(&bytes)?;
         if fate == Fate::Drop {
             return Ok(CommandEnd::Lost);
         }
         let outcome = collect(&mut connection, fate)?;
-        self.arena.watch.answered_after(sent.elapsed());
         self.connection = Some(connection);
         self.counts.answered += u64::from(matches!(outcome, CommandEnd::Answered(_)));
         Ok(outcome)
