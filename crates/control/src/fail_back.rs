@@ -29,6 +29,8 @@ pub enum Preferred {
     GivenAway,
     /// It does not reach all devices of the pool, or does not say that it does.
     Lacking,
+    /// No host of the pool is logged in there, and some are here.
+    Unreached,
     /// It would take the pool.
     Ready,
 }
@@ -110,7 +112,8 @@ impl Waiting {
             Preferred::Silent
             | Preferred::Maintenance
             | Preferred::GivenAway
-            | Preferred::Lacking => {
+            | Preferred::Lacking
+            | Preferred::Unreached => {
                 self.ready_since = None;
                 Verdict::Wait
             }

@@ -19,6 +19,7 @@ pub mod departures;
 pub mod devices;
 pub mod exports;
 pub mod fail_back;
+pub mod following;
 pub mod hosts;
 pub mod identification;
 pub mod import;

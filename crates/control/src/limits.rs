@@ -131,6 +131,14 @@ pub const TAKE_OVER_REST: Duration = Duration::from_secs(60);
 /// See [`TAKE_OVER_REST`].
 pub const TAKE_OVER_REST_MAX: Duration = Duration::from_secs(3600);
 
+/// How long none of a pool's hosts has a session at the controller that has the pool, and some have one at another
+/// controller, before the pool is given to that one.
+pub const HOSTS_AWAY: Duration = Duration::from_secs(10);
+
+/// Sessions of a controller of which others are told whose they are; with more they are told nothing, and no pool
+/// goes after its hosts.
+pub const LINK_HOSTS_MAX: usize = 1024;
+
 /// A controller that had a pool for less, or for less than it was waited for, after it was given back, has
 /// lost it again soon: it is waited for twice as long the next time.
 pub const FAIL_BACK_SOON: Duration = Duration::from_secs(3600);

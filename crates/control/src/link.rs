@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 pub use code::{Attempt, Fingerprint, Pairing, PairingCode, Secret, check_address};
 
 use crate::limits::{
-    LINK_ADDRESS_BYTES_MAX, LINK_NUMBER_MAX, LINK_PORTALS_MAX, LINK_SILENCE, LINK_VERSION_BYTES_MAX,
+    LINK_ADDRESS_BYTES_MAX, LINK_HOSTS_MAX, LINK_NUMBER_MAX, LINK_PORTALS_MAX, LINK_SILENCE,
+    LINK_VERSION_BYTES_MAX,
 };
 
 /// The version of the protocol that this program speaks. A peer with another one is told apart by its
@@ -119,6 +120,10 @@ pub struct Readiness {
     /// Those that an administrator gave away there, since it was started.
     #[serde(default)]
     pub given_away: BTreeSet<String>,
+    /// Initiators that have sessions there ([`crate::following::digest_of_host`]); `None` if they are too many, or
+    /// its program does not say it.
+    #[serde(default)]
+    pub hosts: Option<BTreeSet<u32>>,
 }
 
 /// What a controller shows to be known.
@@ -196,6 +201,9 @@ impl Readiness {
     fn check(&self) -> Result<(), String> {
         if self.reaches.len().max(self.given_away.len()) > array::limits::POOLS_MAX {
             return Err("it has too many pools".to_owned());
+        }
+        if self.hosts.as_ref().is_some_and(|hosts| hosts.len() > LINK_HOSTS_MAX) {
+            return Err("it has too many hosts".to_owned());
         }
         self.reaches.iter().chain(&self.given_away).try_for_each(|pool| check_text(pool))
     }

@@ -81,7 +81,7 @@ pub enum Obstacle {
     Heard,
     /// The lock of one of its devices cannot be broken.
     NoFence,
-    /// This controller was fenced itself a short time ago.
+    /// This controller was fenced itself a short time ago, and has not heard the owner since.
     Resting,
 }
 
@@ -232,9 +232,9 @@ impl Watch {
         self.pools.remove(pool);
     }
 
-    /// Another controller fenced this one, which had the pool. It leaves the pool alone for a time, so
-    /// that two that do not hear each other, and whose devices are slow, do not take it from each other
-    /// again and again.
+    /// Another controller fenced this one, which had the pool. It leaves the pool alone for a time, unless it hears
+    /// the next owner on the link first, so that two that do not hear each other, and whose devices are slow, do
+    /// not take it from each other again and again.
     pub fn lost(&mut self, pool: &str, now: Duration) {
         let again = self.lost.get(pool).filter(|rest| {
             now.saturating_sub(rest.since) < rest.length.saturating_add(TAKE_OVER_REST_MAX)
@@ -244,8 +244,10 @@ impl Watch {
         self.lost.insert(pool.to_owned(), Rest { since: now, length });
     }
 
-    fn rests(&self, pool: &str, now: Duration) -> bool {
-        self.lost.get(pool).is_some_and(|rest| now.saturating_sub(rest.since) < rest.length)
+    /// Whether it leaves a pool alone whose owner was not heard for so long.
+    fn rests(&self, pool: &str, now: Duration, silence: Duration) -> bool {
+        let passed = self.lost.get(pool).map(|rest| (now.saturating_sub(rest.since), rest.length));
+        passed.is_some_and(|(passed, length)| passed < length.min(silence))
     }
 
     /// A heartbeat of the controller that has a pool, as its devices say.
@@ -277,7 +279,9 @@ impl Watch {
             (Some(silence), _) if silence < limit => Verdict::Wait,
             (Some(_), None) => left(Obstacle::NoFence),
             (Some(_), _) if self.after.is_none() || owner.lease.is_zero() => left(Obstacle::Off),
-            (Some(_), _) if self.rests(pool, watched.latest) => left(Obstacle::Resting),
+            (Some(silence), _) if self.rests(pool, watched.latest, silence) => {
+                left(Obstacle::Resting)
+            }
             (Some(_), _) if signs.is_claimed => Verdict::Wait,
             (Some(_), _) if still < limit + TAKE_OVER_TURN * signs.before => Verdict::Wait,
             (Some(silence), Some(holders)) => {

@@ -425,7 +425,7 @@ pub const CLUSTER_LEASE: Duration = Duration::from_secs(20);
 pub const HAND_OVER_PAUSE: Duration = Duration::from_secs(60);
 
 /// Time between two looks at a pool whose controller is silent on the link.
-pub const TAKE_OVER_PAUSE: Duration = Duration::from_secs(1);
+pub const TAKE_OVER_PAUSE: Duration = Duration::from_millis(300);
 
 /// How long a controller is silent on the link when its pools begin to be looked at more often.
 pub const TAKE_OVER_SUSPICION: Duration = Duration::from_secs(1);

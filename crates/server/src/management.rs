@@ -13,6 +13,7 @@ mod export;
 mod facts;
 mod fail_back;
 mod fencing;
+mod following;
 mod gathering;
 mod hearing;
 mod hosts;

@@ -294,6 +294,7 @@ impl Reactor {
         if now >= self.next_fill_check {
             self.next_fill_check = now + FILL_INTERVAL;
             self.management.keep_house(&mut self.plane);
+            self.management.look_where_hosts_are(&mut self.plane, self.iscsi.sessions());
         }
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
             self.plane.exports.scsi.set_time_of_day(since_1970);

@@ -269,6 +269,19 @@ fn one_that_was_fenced_leaves_the_pool_alone_longer_each_time() {
 }
 
 #[test]
+fn a_controller_that_was_fenced_takes_the_pool_from_an_owner_that_it_has_heard_since() {
+    let mut watch = Watch::new(Some(LIMIT));
+    let fenced = 60 * SECOND;
+    watch.lost("p", fenced);
+    for number in 0..8 {
+        look(&mut watch, sighting(4), fenced + (10 + number) * SECOND);
+    }
+    let judged = |silence| watch.judge("p", Signs { silence: Some(silence), ..GONE });
+    assert_eq!(obstacle(judged(18 * SECOND)), Some(Obstacle::Resting), "not heard since");
+    assert!(takes(&judged(8 * SECOND)), "it was heard nine seconds later");
+}
+
+#[test]
 fn a_heartbeat_is_read_as_it_was_written_and_a_damaged_one_is_none() {
     let mut block = vec![0; BLOCK as usize];
     beat(9).emit(&mut block);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{Problem, Route};
+use api::{PathState, Problem, Route};
 use array::AccessState;
 use block::DeviceKind;
 use control::claims::Purpose;
@@ -13,11 +13,12 @@ use store::{Change, Failure, Health, Outcome};
 
 use super::pools::UnavailablePool;
 use super::problems::{conflict, gone};
-use super::{Management, Parameters, PoolStep, Progress};
+use super::{Management, Parameters, PoolStep, Progress, hexadecimal};
 use crate::controller::Controller;
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
 use crate::limits::{STANDBY_PAUSE, SWITCH_PATIENCE};
+use crate::link::View;
 use crate::pools::PoolId;
 
 impl Management {
@@ -113,10 +114,32 @@ impl Management {
         let has_files = configured.is_some_and(|pool| {
             pool.devices.iter().all(|one| one.device.kind() == DeviceKind::File)
         });
-        if stands_by && has_files {
-            self.reopening.postpone(pool, self.clock() + STANDBY_PAUSE);
+        let now = self.clock();
+        let is_given = self.peers.given.get(pool).is_some_and(|until| now < *until);
+        if stands_by && (has_files || is_given) {
+            self.reopening.postpone(pool, now + STANDBY_PAUSE);
         }
         stands_by
+    }
+
+    /// Others have said something new: pools of a controller that gave them up, or whose connection has ended, are
+    /// tried at once, and often for a while. Their devices are being let go, or nothing moves in them any more.
+    pub(super) fn expect_given(&mut self, before: &BTreeMap<u16, View>) {
+        let now = self.clock();
+        self.peers.given.retain(|_, until| now < *until);
+        let is_served = |views: &BTreeMap<u16, View>, uuid: &str| {
+            let mut well = views.values().filter(|view| view.is_paired && view.problem.is_none());
+            well.any(|view| view.state_of(uuid) == Some(PathState::ActiveOptimized))
+        };
+        let is_given = |pool: &array::Pool| {
+            let uuid = hexadecimal(&pool.uuid);
+            is_served(before, &uuid) && !is_served(&self.peers.views, &uuid)
+        };
+        let pools = self.configuration.pools.iter().filter(|(_, pool)| is_given(pool));
+        for name in pools.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.reopening.postpone(&name, now);
+            self.peers.given.insert(name, now + SWITCH_PATIENCE);
+        }
     }
 
     /// What another controller changed of a pool's array cannot be taken, so that hosts may be let in

@@ -49,6 +49,7 @@ impl Management {
             maintenance: self.peers.maintenance.is_on(),
             reaches: self.configuration.pools.keys().filter(is_reached).filter_map(uuid).collect(),
             given_away: self.peers.fail_back.given_away.iter().filter_map(uuid).collect(),
+            hosts: self.told_hosts(),
         }
     }
 
@@ -114,8 +115,8 @@ impl Management {
         self.begin(plane, begun);
     }
 
-    /// How the controller that should have a pool is.
-    fn preferred(&self, name: &str, controller: u16) -> Preferred {
+    /// How the controller that should have a pool is, or another one that could have it.
+    pub(super) fn preferred(&self, name: &str, controller: u16) -> Preferred {
         let uuid = self.configuration.pools.get(name).map(|pool| hexadecimal(&pool.uuid));
         let view = self.peers.views.get(&controller).filter(|view| view.is_paired);
         let Some((uuid, view)) = uuid.zip(view).filter(|(_, view)| view.is_reachable) else {
@@ -129,7 +130,11 @@ impl Management {
             Some(readiness)
                 if readiness.reaches.contains(&uuid) && state == Some(PathState::Standby) =>
             {
-                Preferred::Ready
+                if self.is_unreached(name, controller) {
+                    Preferred::Unreached
+                } else {
+                    Preferred::Ready
+                }
             }
             Some(_) => Preferred::Lacking,
         }
@@ -152,6 +157,10 @@ impl Management {
             Preferred::Lacking => {
                 format!("controller {controller} does not say that it reaches all devices")
             }
+            Preferred::Unreached => format!(
+                "none of its hosts is logged in at controller {controller}, where they would lose it: look at \
+                 their paths"
+            ),
             Preferred::Ready => match self.peers.fail_back.waiting.left(name) {
                 Some(Duration::ZERO) => "an operation in the pool is under way".to_owned(),
                 Some(left) => {

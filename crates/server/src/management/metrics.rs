@@ -53,6 +53,7 @@ metrics! {
     CONTROLLER = "gantry_controller_reachable" "gauge" "1 while another controller of the array is heard on the link.";
     POOLS_LOST = "gantry_pools_lost_total" "counter" "Pools that another controller took from this one, which is fenced.";
     TAKE_OVERS = "gantry_take_overs_total" "counter" "Pools that this controller took by itself from others that were gone without letting go.";
+    FOLLOWED = "gantry_pools_given_to_hosts_total" "counter" "Pools that this controller gave to another one because all their hosts were there and none here.";
     FAIL_BACKS = "gantry_fail_backs_total" "counter" "Pools that this controller gave back by itself to the one that should have them.";
     SESSIONS = "gantry_sessions" "gauge" "Sessions in full-feature phase.";
     CONNECTIONS = "gantry_connections" "gauge" "TCP connections of initiators, by what they are.";
@@ -240,6 +241,7 @@ impl Management {
         page.single(&TAKE_OVERS, &[], self.peers.take_over.taken as f64);
         page.single(&POOLS_LOST, &[], self.peers.take_over.lost as f64);
         page.single(&FAIL_BACKS, &[], self.peers.fail_back.given_back as f64);
+        page.single(&FOLLOWED, &[], self.peers.following.given as f64);
         page.single(&SESSIONS, &[], sessions.len() as f64);
         admission_metrics(page, plane);
         page.single(&RECEIVED, &[], received as f64);

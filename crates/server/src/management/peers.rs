@@ -17,6 +17,7 @@ use control::reopening::Trouble;
 use tokio::sync::oneshot;
 
 use super::fail_back::FailingBack;
+use super::following::FollowingHosts;
 use super::hearing::Hearing;
 use super::maintenance::InMaintenance;
 use super::pools::UnavailablePool;
@@ -34,6 +35,8 @@ pub(super) struct Peers {
     pub(super) link: Option<Link>,
     /// How they are, as hosts and administrators were told last.
     pub(super) views: BTreeMap<u16, View>,
+    /// Until when pools are tried often that others served until now.
+    pub(super) given: BTreeMap<String, Duration>,
     /// When pools are taken from them.
     pub(super) take_over: TakingOver,
     /// Whether pools are given to them and not taken.
@@ -47,6 +50,7 @@ pub(super) struct Peers {
     obstacles: BTreeMap<(u16, String), String>,
     /// When pools are given back to them.
     pub(super) fail_back: FailingBack,
+    pub(super) following: FollowingHosts,
     /// How far the records were heard of pools that they serve.
     pub(super) hearing: Hearing,
 }
@@ -60,12 +64,14 @@ impl Peers {
         Self {
             link,
             views: BTreeMap::new(),
+            given: BTreeMap::new(),
             take_over: TakingOver::new(after),
             maintenance: InMaintenance::new(),
             described: (None, BTreeMap::new()),
             described_bytes: 0,
             obstacles: BTreeMap::new(),
             fail_back: FailingBack::default(),
+            following: FollowingHosts::default(),
             hearing: Hearing::default(),
         }
     }
@@ -104,6 +110,7 @@ impl Management {
         }
         let before = std::mem::replace(&mut self.peers.views, views);
         self.tell_who_is_heard(&before);
+        self.expect_given(&before);
         if self.portals.learn(self.peers.views.iter().map(told_portals).collect()) {
             self.tell_ports(plane);
         }
