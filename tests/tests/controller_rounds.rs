@@ -43,6 +43,8 @@ enum Loss {
     Switch,
     /// The paths to the controller that has the pool end, and are there again some seconds later.
     Paths,
+    /// They end until the other one has the pool, which goes after its hosts.
+    PathsStayAway,
     /// Nothing comes through on these paths for some seconds.
     SilentPaths,
     /// The link between both ends, for longer than after which a pool may be taken.
@@ -54,12 +56,13 @@ enum Loss {
 }
 
 /// What can be lost over files, of which nobody can take the lock.
-const OVER_FILES: [Loss; 8] = [
+const OVER_FILES: [Loss; 9] = [
     Loss::Kill,
     Loss::KillStandby,
     Loss::KillBoth,
     Loss::Switch,
     Loss::Paths,
+    Loss::PathsStayAway,
     Loss::SilentPaths,
     Loss::Link,
     Loss::Pause,
@@ -75,7 +78,7 @@ const OVER_IMAGES: [Loss; 12] = [
     Loss::Standstill,
     Loss::Switch,
     Loss::Switch,
-    Loss::Paths,
+    Loss::PathsStayAway,
     Loss::Link,
     Loss::KillStandby,
     Loss::Pause,
@@ -209,6 +212,12 @@ impl Bench {
                 self.pause(500, 2_500);
                 self.paths[owner].mend();
                 Ok(Some(owner))
+            }
+            Loss::PathsStayAway => {
+                self.paths[owner].sever();
+                self.wait_for(other, "active-optimized")?;
+                self.paths[owner].mend();
+                Ok(Some(other))
             }
             Loss::SilentPaths => {
                 self.paths[owner].silence_after(0);

@@ -5,7 +5,9 @@ use std::ffi::OsStr;
 use anyhow::Result;
 use clap::Args;
 
+use crate::ceph_cluster::Cluster;
 use crate::process;
+use crate::setup;
 use crate::test;
 use crate::workspace;
 
@@ -27,6 +29,10 @@ pub(crate) struct Options {
     /// Import rounds instead: the data directory is deleted under kill -9 while hosts take locks.
     #[arg(long, conflicts_with = "mirrors")]
     imports: bool,
+    /// Controller rounds instead: one of two controllers, its paths or the link between both is lost under verified
+    /// I/O of hosts with two paths, on an image of a Ceph cluster that is started for it.
+    #[arg(long, conflicts_with_all = ["mirrors", "imports"])]
+    controllers: bool,
     /// Rounds of losses or imports.
     #[arg(long, default_value_t = 100)]
     rounds: u32,
@@ -37,11 +43,14 @@ pub(crate) struct Options {
 
 /// Builds, then runs what is asked for and shows its figures.
 pub(crate) fn run(options: &Options) -> Result<()> {
+    if options.controllers {
+        setup::for_ceph()?;
+    }
     test::build()?;
     let (seconds, cycles) = (options.seconds.to_string(), options.cycles.to_string());
     let (rounds, seed) = (options.rounds.to_string(), options.seed.to_string());
     let folder = workspace::release_folder();
-    let variables: [(&str, &OsStr); 7] = [
+    let variables: [(&str, &OsStr); 9] = [
         ("GANTRY_BIN_DIR", folder.as_os_str()),
         ("GANTRY_SOAK_SECONDS", seconds.as_ref()),
         ("GANTRY_TEST_CYCLES", cycles.as_ref()),
@@ -49,7 +58,12 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         ("GANTRY_LOSS_SEED", seed.as_ref()),
         ("GANTRY_LOSS_HANG_SECONDS", HANG_SECONDS.as_ref()),
         ("GANTRY_IMPORT_ROUNDS", rounds.as_ref()),
+        ("GANTRY_CONTROLLER_ROUNDS", rounds.as_ref()),
+        ("GANTRY_CONTROLLER_SEED", seed.as_ref()),
     ];
+    if options.controllers {
+        return on_a_cluster(&variables);
+    }
     let tests: &[(&str, &str)] = match (options.mirrors, options.imports) {
         (true, _) => &[("losses", "")],
         (false, true) => &[("import_rounds", "")],
@@ -57,10 +71,20 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             &[("soak", "after_much_work"), ("sessions", "changes_disturb_nobody_else")]
         }
     };
-    for (test, case) in tests {
-        let package = ["test", "--release", "--package", "harness", "--test", test];
-        let options = ["--", "--nocapture", "--test-threads=1", case];
-        process::run_with(&process::cargo(), &[&package[..], &options[..]].concat(), &variables)?;
-    }
-    Ok(())
+    tests.iter().try_for_each(|(test, case)| run_test(test, &[case], &variables))
+}
+
+fn run_test(test: &str, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Result<()> {
+    let package = ["test", "--release", "--package", "harness", "--test", test];
+    let options = ["--", "--nocapture", "--test-threads=1"];
+    let all = [&package[..], &options[..], arguments].concat();
+    process::run_with(&process::cargo(), &all, variables)
+}
+
+fn on_a_cluster(variables: &[(&str, &OsStr)]) -> Result<()> {
+    let cluster = Cluster::start()?;
+    let conf = ("GANTRY_TEST_CEPH_CONF", cluster.conf().as_os_str());
+    let rounds = run_test("controller_rounds", &["--ignored"], &[variables, &[conf]].concat());
+    cluster.stop()?;
+    rounds
 }

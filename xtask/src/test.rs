@@ -55,7 +55,8 @@ pub(crate) struct Options {
 }
 
 /// Black-box tests that mostly wait: for devices that hang, or daemons that open again.
-const WAITING: [&str; 12] = [
+const WAITING: [&str; 13] = [
+    "controller_rounds",
     "controllers",
     "kill_nine",
     "losses",
@@ -299,7 +300,7 @@ fn ceph() -> Result<()> {
     ];
     let device = ["test", "--package", "device", "--lib", "--", "--ignored"];
     let unit = process::run_with(&process::cargo(), &device, &variables);
-    let targets = ["--test", "ceph"].map(str::to_owned);
+    let targets = ["--test", "ceph", "--test", "controller_rounds"].map(str::to_owned);
     let black_box = cargo_test(&targets, &["--ignored", "--test-threads=1"], &variables);
     cluster.stop()?;
     unit.and(black_box)

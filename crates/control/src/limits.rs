@@ -114,7 +114,7 @@ pub const TAKE_OVER_LOOKS_MIN: u32 = 3;
 pub const STANDSTILL_TOLD: Duration = Duration::from_secs(5);
 
 /// How often the owner of a pool writes its heartbeat, a block, into each of the pool's devices, where an
-/// array has several controllers.
+/// array has several controllers; four times in its lease, if that is more often.
 pub const OWNER_BEAT: Duration = Duration::from_secs(1);
 
 /// How long before others may take a pool its owner stops serving that could not write its heartbeat:

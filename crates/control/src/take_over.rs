@@ -273,7 +273,7 @@ impl Watch {
         };
         match (signs.silence, holders) {
             (None, _) => left(Obstacle::NotPaired),
-            (Some(silence), _) if silence < LINK_SILENCE && !signs.is_new_start => {
+            (Some(silence), _) if silence < LINK_SILENCE.min(limit) && !signs.is_new_start => {
                 left(Obstacle::Heard)
             }
             (Some(silence), _) if silence < limit => Verdict::Wait,

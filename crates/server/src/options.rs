@@ -201,7 +201,7 @@ impl TakeOver {
 }
 
 /// The least and the most that may be said, in seconds.
-const TAKE_OVER_SECONDS: RangeInclusive<u64> = 3..=600;
+const TAKE_OVER_SECONDS: RangeInclusive<u64> = 2..=600;
 
 fn parse_take_over(text: &str) -> Result<TakeOver, String> {
     if text == "off" {
@@ -209,7 +209,7 @@ fn parse_take_over(text: &str) -> Result<TakeOver, String> {
     }
     let seconds = text.parse().ok().filter(|seconds| TAKE_OVER_SECONDS.contains(seconds));
     let after = seconds.map(|seconds| TakeOver::After(Duration::from_secs(seconds)));
-    after.ok_or_else(|| format!("'{text}' is neither 'off' nor a number of seconds from 3 to 600"))
+    after.ok_or_else(|| format!("'{text}' is neither 'off' nor a number of seconds from 2 to 600"))
 }
 
 /// Whether block devices are reserved.

@@ -18,9 +18,10 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Whether a heartbeat is to be written now.
-    pub fn is_due(&self, now: Duration) -> bool {
-        let is_time = |begun| now.saturating_sub(begun) >= OWNER_BEAT;
+    /// Whether a heartbeat is to be written now: every [`OWNER_BEAT`], and four times in the lease that it tells.
+    pub fn is_due(&self, lease: Duration, now: Duration) -> bool {
+        let period = if lease.is_zero() { OWNER_BEAT } else { OWNER_BEAT.min(lease / 4) };
+        let is_time = |begun| now.saturating_sub(begun) >= period;
         !self.is_under_way && self.begun.is_none_or(is_time)
     }
 
@@ -64,13 +65,18 @@ mod tests {
     #[test]
     fn one_beat_is_under_way_at_a_time_and_counts_from_when_it_was_begun() {
         let (mut pulse, start) = (Pulse::default(), 3 * OWNER_BEAT);
-        assert!(pulse.is_due(start), "the first one is not waited for");
+        let lease = 9 * OWNER_BEAT;
+        assert!(pulse.is_due(lease, start), "the first one is not waited for");
         pulse.begin(start);
-        assert!(!pulse.is_due(start + 60 * OWNER_BEAT), "the device has not answered");
+        assert!(!pulse.is_due(lease, start + 60 * OWNER_BEAT), "the device has not answered");
         pulse.end(true);
         assert_eq!(pulse.written(), Some(start));
-        assert!(!pulse.is_due(start + OWNER_BEAT / 2));
-        assert!(pulse.is_due(start + OWNER_BEAT));
+        for lease in [lease, Duration::ZERO] {
+            assert!(!pulse.is_due(lease, start + OWNER_BEAT / 2));
+            assert!(pulse.is_due(lease, start + OWNER_BEAT));
+        }
+        assert!(pulse.is_due(OWNER_BEAT, start + OWNER_BEAT / 4), "four in a short lease");
+        assert!(!pulse.is_due(OWNER_BEAT, start + OWNER_BEAT / 5));
     }
 
     #[test]

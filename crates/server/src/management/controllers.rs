@@ -127,13 +127,18 @@ impl Management {
     pub(super) fn expect_given(&mut self, before: &BTreeMap<u16, View>) {
         let now = self.clock();
         self.peers.given.retain(|_, until| now < *until);
-        let is_served = |views: &BTreeMap<u16, View>, uuid: &str| {
-            let mut well = views.values().filter(|view| view.is_paired && view.problem.is_none());
-            well.any(|view| view.state_of(uuid) == Some(PathState::ActiveOptimized))
+        let serves =
+            |view: &View, uuid: &str| view.state_of(uuid) == Some(PathState::ActiveOptimized);
+        let lets_go = |(number, old): (&u16, &View), uuid: &str| {
+            let new = self.peers.views.get(number);
+            let goes_on = new.is_some_and(|new| {
+                serves(new, uuid) && (new.problem.is_none() || old.problem.is_some())
+            });
+            old.is_paired && serves(old, uuid) && !goes_on
         };
         let is_given = |pool: &array::Pool| {
             let uuid = hexadecimal(&pool.uuid);
-            is_served(before, &uuid) && !is_served(&self.peers.views, &uuid)
+            before.iter().any(|view| lets_go(view, &uuid))
         };
         let pools = self.configuration.pools.iter().filter(|(_, pool)| is_given(pool));
         for name in pools.map(|(name, _)| name.clone()).collect::<Vec<_>>() {

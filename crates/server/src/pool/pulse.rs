@@ -74,7 +74,7 @@ impl Pool {
     /// Writes the heartbeat where one is due: on the devices that are the pool's, as the engine knows once
     /// it has read what they say of themselves. `beat` lacks the holder.
     pub(crate) fn beat(&mut self, beat: &OwnerBeat, now: Duration) {
-        let is_due = |open: &OpenDevice| !open.is_lost && open.pulse.is_due(now);
+        let is_due = |open: &OpenDevice| !open.is_lost && open.pulse.is_due(beat.lease, now);
         let has_some = self.devices.iter().any(|(_, open)| is_due(open));
         if !has_some || self.fenced.is_some() || self.store.health() == Health::Closed {
             return;

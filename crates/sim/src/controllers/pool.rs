@@ -274,7 +274,7 @@ impl OpenPool {
             return;
         }
         for device in known {
-            if self.pulses[device].is_due(now) {
+            if self.pulses[device].is_due(beat.lease, now) {
                 self.pulses[device].begin(now);
                 self.write_beat(scene, beat, device);
             }
