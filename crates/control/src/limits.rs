@@ -135,9 +135,8 @@ pub const TAKE_OVER_REST_MAX: Duration = Duration::from_secs(3600);
 /// controller, before the pool is given to that one.
 pub const HOSTS_AWAY: Duration = Duration::from_secs(10);
 
-/// Sessions of a controller of which others are told whose they are; with more they are told nothing, and no pool
-/// goes after its hosts.
-pub const LINK_HOSTS_MAX: usize = 1024;
+/// Hosts of a controller of which others are told; with more they are told nothing, and no pool goes after its hosts.
+pub const LINK_HOSTS_MAX: usize = 512;
 
 /// A controller that had a pool for less, or for less than it was waited for, after it was given back, has
 /// lost it again soon: it is waited for twice as long the next time.

@@ -424,6 +424,9 @@ pub const CLUSTER_LEASE: Duration = Duration::from_secs(20);
 /// The pause before a controller in maintenance tries again to give a pool to others that nobody took.
 pub const HAND_OVER_PAUSE: Duration = Duration::from_secs(60);
 
+/// Sessions that are looked at once a second, for whose hosts are where; with more no pool goes after its hosts.
+pub const SESSIONS_LOOKED_AT_MAX: usize = 4096;
+
 /// Time between two looks at a pool whose controller is silent on the link.
 pub const TAKE_OVER_PAUSE: Duration = Duration::from_millis(300);
 

@@ -2,7 +2,7 @@
 //! come back, and send what they said before.
 
 use super::*;
-use crate::limits::{PAIRING_ATTEMPTS_MAX, PAIRING_LIFE};
+use crate::limits::{LINK_HOSTS_MAX, PAIRING_ATTEMPTS_MAX, PAIRING_LIFE};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -70,7 +70,7 @@ fn what_is_no_message_or_says_too_much_is_refused() {
     let deep = [b"[".repeat(100_000), b"]".repeat(100_000)].concat();
     assert!(parse(&deep).is_err());
     type Change = fn(&mut Report);
-    let changes: [Change; 9] = [
+    let changes: [Change; 10] = [
         |report| report.number = 0,
         |report| report.number = 257,
         |report| report.version = "v".repeat(65),
@@ -85,6 +85,10 @@ fn what_is_no_message_or_says_too_much_is_refused() {
         |report| {
             let names = 0..=array::limits::POOLS_MAX;
             report.pools = names.map(|at| (at.to_string(), PathState::Standby)).collect();
+        },
+        |report| {
+            let hosts = Some((0..=LINK_HOSTS_MAX as u32).collect());
+            report.readiness = Some(Readiness { hosts, ..Readiness::default() });
         },
     ];
     for change in changes {

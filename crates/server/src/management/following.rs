@@ -12,6 +12,7 @@ use control::limits::LINK_HOSTS_MAX;
 use super::Management;
 use crate::data_plane::DataPlane;
 use crate::iscsi::Sessions;
+use crate::limits::SESSIONS_LOOKED_AT_MAX;
 use crate::pools::PoolId;
 
 /// Where hosts are.
@@ -136,11 +137,13 @@ impl Management {
     }
 }
 
-/// The hosts that have a connection; `None` if there are more sessions than are looked at.
+/// The hosts that have a connection; `None` if they are too many, or have too many sessions.
 fn hosts_of(sessions: &Sessions) -> Option<BTreeSet<u32>> {
-    if sessions.len() > LINK_HOSTS_MAX {
+    if sessions.len() > SESSIONS_LOOKED_AT_MAX {
         return None;
     }
     let connected = sessions.iter().filter(|(_, session)| !session.connections.is_empty());
-    Some(connected.map(|(_, session)| digest_of_host(&session.port.name)).collect())
+    let hosts: BTreeSet<u32> =
+        connected.map(|(_, session)| digest_of_host(&session.port.name)).collect();
+    Some(hosts).filter(|hosts| hosts.len() <= LINK_HOSTS_MAX)
 }
