@@ -101,6 +101,10 @@ impl Bench {
     fn start(seed: u64, create_pool: impl FnOnce(&Array) -> Result<()>) -> Result<Self> {
         let mut pair = Pair::start_with(create_pool)?;
         pair_up(&pair)?;
+        let after = setting("GANTRY_TAKE_OVER_AFTER", 5)?.to_string();
+        for array in [&mut pair.first, &mut pair.second] {
+            array.add_arguments(&["--take-over-after", &after]);
+        }
         let links = pair.relay_link()?;
         let mut luns = Vec::new();
         for path in ["p/a", "p/b", "p/reserved"] {
@@ -215,7 +219,10 @@ impl Bench {
             }
             Loss::PathsStayAway => {
                 self.paths[owner].sever();
+                // Hosts stay logged in on their other path, as this one; those of the load come and go there.
+                let host = self.pair.host(self.controller(other), "other-path")?;
                 self.wait_for(other, "active-optimized")?;
+                drop(host);
                 self.paths[owner].mend();
                 Ok(Some(other))
             }

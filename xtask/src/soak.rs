@@ -33,7 +33,10 @@ pub(crate) struct Options {
     /// I/O of hosts with two paths, on an image of a Ceph cluster that is started for it.
     #[arg(long, conflicts_with_all = ["mirrors", "imports"])]
     controllers: bool,
-    /// Rounds of losses or imports.
+    /// With --controllers: after how many seconds a pool is taken from a controller that is gone.
+    #[arg(long, default_value_t = 5)]
+    take_over_after: u64,
+    /// Rounds of losses, imports or controllers.
     #[arg(long, default_value_t = 100)]
     rounds: u32,
     /// Where the random numbers of the losses begin.
@@ -49,8 +52,9 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     test::build()?;
     let (seconds, cycles) = (options.seconds.to_string(), options.cycles.to_string());
     let (rounds, seed) = (options.rounds.to_string(), options.seed.to_string());
+    let after = options.take_over_after.to_string();
     let folder = workspace::release_folder();
-    let variables: [(&str, &OsStr); 9] = [
+    let variables: [(&str, &OsStr); 10] = [
         ("GANTRY_BIN_DIR", folder.as_os_str()),
         ("GANTRY_SOAK_SECONDS", seconds.as_ref()),
         ("GANTRY_TEST_CYCLES", cycles.as_ref()),
@@ -60,6 +64,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         ("GANTRY_IMPORT_ROUNDS", rounds.as_ref()),
         ("GANTRY_CONTROLLER_ROUNDS", rounds.as_ref()),
         ("GANTRY_CONTROLLER_SEED", seed.as_ref()),
+        ("GANTRY_TAKE_OVER_AFTER", after.as_ref()),
     ];
     if options.controllers {
         return on_a_cluster(&variables);

@@ -58,6 +58,8 @@ pub(crate) struct View {
     pub(crate) version: Option<String>,
     /// Why it could not be connected to, the last time it was tried.
     pub(crate) problem: Option<String>,
+    /// Whether a connection to it has ended, or could not be made, since it was heard last.
+    pub(crate) is_broken_off: bool,
     /// Its portals, as it said last, also before the start.
     pub(crate) portals: BTreeMap<SocketAddr, u16>,
     /// How it serves pools, by their identifiers; `None` while it is silent.
@@ -302,6 +304,7 @@ impl State {
             life: last.map(|(_, report)| report.life),
             version: last.map(|(_, report)| report.version.clone()),
             problem: self.problems.get(&number).filter(|_| current.is_none()).cloned(),
+            is_broken_off: self.problems.contains_key(&number),
             portals: peer.portals.clone(),
             pools: current.map(|report| report.pools.clone()),
             configured: current.map(|report| report.configured.clone()).unwrap_or_default(),

@@ -131,9 +131,8 @@ impl Management {
             |view: &View, uuid: &str| view.state_of(uuid) == Some(PathState::ActiveOptimized);
         let lets_go = |(number, old): (&u16, &View), uuid: &str| {
             let new = self.peers.views.get(number);
-            let goes_on = new.is_some_and(|new| {
-                serves(new, uuid) && (new.problem.is_none() || old.problem.is_some())
-            });
+            let goes_on = new
+                .is_some_and(|new| serves(new, uuid) && (old.is_broken_off || !new.is_broken_off));
             old.is_paired && serves(old, uuid) && !goes_on
         };
         let is_given = |pool: &array::Pool| {
