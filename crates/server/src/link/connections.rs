@@ -185,6 +185,7 @@ async fn tell(
         sleep(LINK_GAP).await;
         tokio::select! {
             () = sleep_until(began + LINK_BEAT) => {}
+            why = lines.ended() => return Err(why),
             changed = told.changed() => changed.map_err(|_| "the daemon stops".to_owned())?,
         }
     }
@@ -261,6 +262,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
                 Err("its message is too long".to_owned())
             }
             Some(_) | None => Err("it closed the connection".to_owned()),
+        }
+    }
+
+    /// Waits until the peer closes the connection, or says something without being asked.
+    async fn ended(&mut self) -> String {
+        match self.stream.fill_buf().await {
+            Ok([]) => "it closed the connection".to_owned(),
+            Ok(_) => NO_REPORT.to_owned(),
+            Err(error) => error.to_string(),
         }
     }
 

@@ -8,12 +8,13 @@ use std::ptr::null;
 use block::RbdImage;
 
 use super::library::{Ceph, Handle};
+use super::os;
 use crate::error::OpenError;
 use crate::fence::{Breaking, OWNER_BEAT_OFFSET};
 
 /// What the connection is made with, whatever the cluster's configuration file says: no cache, so that
 /// a write is with all replicas when it is answered; and no wait without an end for a monitor.
-const SETTINGS: [(&str, &str); 3] =
+pub(super) const SETTINGS: [(&str, &str); 3] =
     [("rbd_cache", "false"), ("client_mount_timeout", "10"), ("rados_mon_op_timeout", "10")];
 
 /// The bit of the feature exclusive-lock (`RBD_FEATURE_EXCLUSIVE_LOCK`).
@@ -78,31 +79,34 @@ pub(super) fn checked(result: c_int) -> io::Result<()> {
 impl Image {
     /// Connects, opens the image and takes its lock. May wait for the cluster.
     pub(crate) fn open(path: &Path, breaking: &Breaking) -> Result<Self, OpenError> {
-        let os = |what| {
-            let path = path.to_owned();
-            move |source| OpenError::Os { path, what, source }
-        };
-        let name = path.to_str().and_then(RbdImage::parse);
-        let name = name.ok_or_else(|| os("read its name")(io::ErrorKind::InvalidInput.into()))?;
-        let ceph = Ceph::load().map_err(io::Error::other);
-        let ceph = ceph.map_err(os("load Ceph's libraries (packages librados2 and librbd1)"))?;
-        let cluster = connect(ceph, &name).map_err(os("connect to the Ceph cluster"))?;
-        let pool = open_pool(&cluster, &name).map_err(os("open the pool in the Ceph cluster"))?;
-        let mut image = match open_image(ceph, &name, pool, cluster) {
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
-                return Err(OpenError::Missing(path.to_owned()));
-            }
-            result => result.map_err(os("open the image"))?,
-        };
-        if image.features().map_err(os("ask for the image's features"))? & EXCLUSIVE_LOCK == 0 {
+        let mut image = Self::find(path, &SETTINGS)?;
+        let features = image.features().map_err(os(path, "ask for the image's features"))?;
+        if features & EXCLUSIVE_LOCK == 0 {
             let what =
                 "lock it: enable the feature with 'rbd feature enable POOL/IMAGE exclusive-lock'";
-            return Err(os(what)(io::ErrorKind::Unsupported.into()));
+            return Err(os(path, what)(io::ErrorKind::Unsupported.into()));
         }
         let taken = image.take_lock(path, breaking);
         let read = |buffer: &mut [u8]| image.read(OWNER_BEAT_OFFSET, buffer);
         taken.map_err(|error| error.with_owner_beat(read))?;
         Ok(image)
+    }
+
+    /// Connects with these settings and opens the image, without its lock.
+    pub(super) fn find(path: &Path, settings: &[(&str, &str)]) -> Result<Self, OpenError> {
+        let os = |what| os(path, what);
+        let name = path.to_str().and_then(RbdImage::parse);
+        let name = name.ok_or_else(|| os("read its name")(io::ErrorKind::InvalidInput.into()))?;
+        let ceph = Ceph::load().map_err(io::Error::other);
+        let ceph = ceph.map_err(os("load Ceph's libraries (packages librados2 and librbd1)"))?;
+        let cluster = connect(ceph, &name, settings).map_err(os("connect to the Ceph cluster"))?;
+        let pool = open_pool(&cluster, &name).map_err(os("open the pool in the Ceph cluster"))?;
+        match open_image(ceph, &name, pool, cluster) {
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {
+                Err(OpenError::Missing(path.to_owned()))
+            }
+            result => result.map_err(os("open the image")),
+        }
     }
 
     fn features(&self) -> io::Result<u64> {
@@ -142,7 +146,11 @@ impl Image {
     }
 }
 
-fn connect(ceph: &'static Ceph, name: &RbdImage<'_>) -> io::Result<Cluster> {
+fn connect(
+    ceph: &'static Ceph,
+    name: &RbdImage<'_>,
+    settings: &[(&str, &str)],
+) -> io::Result<Cluster> {
     let (cluster_name, user) =
         (text("ceph"), text(&format!("client.{}", name.id.unwrap_or("admin"))));
     let mut handle = std::ptr::null_mut();
@@ -155,7 +163,7 @@ fn connect(ceph: &'static Ceph, name: &RbdImage<'_>) -> io::Result<Cluster> {
     let path = conf.as_ref().map_or(null(), |conf| conf.as_ptr());
     // SAFETY: the handle is of rados_create2; without a path the library looks where it always does.
     checked(unsafe { (ceph.rados.rados_conf_read_file)(handle, path) })?;
-    for (key, value) in SETTINGS {
+    for (key, value) in settings {
         let (key, value) = (text(key), text(value));
         // SAFETY: the texts live until the call returns.
         checked(unsafe { (ceph.rados.rados_conf_set)(handle, key.as_ptr(), value.as_ptr()) })?;

@@ -10,8 +10,9 @@ use std::io;
 use std::path::Path;
 use std::ptr::null_mut;
 
-use super::image::{BLOCKLISTED, Image, checked, text};
+use super::image::{BLOCKLISTED, Image, SETTINGS, checked, text};
 use super::library::Watcher;
+use super::os;
 use crate::error::OpenError;
 use crate::fence::{Breaking, Holder};
 
@@ -36,14 +37,15 @@ impl Image {
     /// Takes the lock: if it is free, if its holder is one of those to be broken, and if its holder does
     /// not watch the image any more, which the cluster finds half a minute after it has died.
     pub(super) fn take_lock(&mut self, path: &Path, breaking: &Breaking) -> Result<(), OpenError> {
-        let os = |what| move |source| OpenError::Os { path: path.to_owned(), what, source };
+        let os = |what| os(path, what);
         for _ in 0..TRIES {
             if let Some(address) = self.lock_owner().map_err(os("ask who has its lock"))? {
                 let holder = Holder { identity: address.clone(), place: None };
                 if !breaking.includes(&holder) && self.is_watched_by(&address).unwrap_or(true) {
                     return Err(held(path, holder));
                 }
-                self.break_lock(&address).map_err(os(BREAK))?;
+                self.blocklist(&address).map_err(os(BREAK))?;
+                break_lock(path, &address)?;
             }
             match self.acquire() {
                 // Somebody else was faster.
@@ -84,21 +86,15 @@ impl Image {
         checked(unsafe { (self.ceph.rbd.rbd_lock_acquire)(self.handle, EXCLUSIVE) })
     }
 
-    /// Blocklists a client, waits until all of the cluster knows, and breaks its lock.
-    fn break_lock(&self, address: &str) -> io::Result<()> {
-        let (ceph, owner) = (self.ceph, text(address));
-        let cluster = self.cluster.1;
+    /// Blocklists a client, and waits until nothing that is asked for on this connection is answered by a part of
+    /// the cluster that does not know it.
+    fn blocklist(&self, address: &str) -> io::Result<()> {
+        let address = text(address);
         // SAFETY: the cluster is connected; the library only reads the text.
         checked(unsafe {
-            (ceph.rados.rados_blocklist_add)(cluster, owner.as_ptr().cast_mut(), BLOCKLIST_SECONDS)
-        })?;
-        // SAFETY: the handle is open, and the text lives until the call returns.
-        let broken = unsafe { (ceph.rbd.rbd_lock_break)(self.handle, EXCLUSIVE, owner.as_ptr()) };
-        match checked(broken) {
-            // It let go by itself.
-            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
-            result => result,
-        }
+            let read_only = address.as_ptr().cast_mut();
+            (self.ceph.rados.rados_blocklist_add)(self.cluster.1, read_only, BLOCKLIST_SECONDS)
+        })
     }
 
     /// The address of the client that has the lock.
@@ -141,6 +137,22 @@ impl Image {
         // SAFETY: the texts came from the library, and are not used any more.
         unsafe { (rbd.rbd_watchers_list_cleanup)(watchers.as_mut_ptr(), count) };
         Ok(is_watched)
+    }
+}
+
+/// Breaks the lock of a client that is on the blocklist. librbd would put it there once more, for which the monitors
+/// take a second: it does not on a connection that is made for this. Where the image is used it would, as nothing
+/// here finds a lock to break then.
+fn break_lock(path: &Path, address: &str) -> Result<(), OpenError> {
+    let settings = [&SETTINGS[..], &[("rbd_blocklist_on_break_lock", "false")]].concat();
+    let (image, owner) = (Image::find(path, &settings)?, text(address));
+    // SAFETY: the handle is open, and the text lives until the call returns.
+    let broken =
+        unsafe { (image.ceph.rbd.rbd_lock_break)(image.handle, EXCLUSIVE, owner.as_ptr()) };
+    match checked(broken) {
+        // It let go by itself.
+        Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(()),
+        result => result.map_err(os(path, BREAK)),
     }
 }
 
