@@ -29,6 +29,7 @@ use crate::described::Described;
 use crate::events::now;
 use crate::heartbeat::Heartbeat;
 use crate::http::Reply;
+use crate::limits::TAKE_OVER_SUSPICION;
 use files::Peer;
 use identity::Identity;
 
@@ -58,8 +59,9 @@ pub(crate) struct View {
     pub(crate) version: Option<String>,
     /// Why it could not be connected to, the last time it was tried.
     pub(crate) problem: Option<String>,
-    /// Whether a connection to it has ended, or could not be made, since it was heard last.
-    pub(crate) is_broken_off: bool,
+    /// Whether a connection to it has ended, or could not be made, since it was heard last, or that was more than a
+    /// moment ago.
+    pub(crate) is_missed: bool,
     /// Its portals, as it said last, also before the start.
     pub(crate) portals: BTreeMap<SocketAddr, u16>,
     /// How it serves pools, by their identifiers; `None` while it is silent.
@@ -296,6 +298,7 @@ impl State {
         let last = self.peers.last(number);
         let current = self.peers.report(number, clock);
         let ago = |at: Duration| now().saturating_sub(clock.saturating_sub(at).as_secs());
+        let is_silent = last.is_some_and(|(at, _)| clock.saturating_sub(at) >= TAKE_OVER_SUSPICION);
         View {
             address: peer.address.clone(),
             is_paired: peer.fingerprint.is_some(),
@@ -304,7 +307,7 @@ impl State {
             life: last.map(|(_, report)| report.life),
             version: last.map(|(_, report)| report.version.clone()),
             problem: self.problems.get(&number).filter(|_| current.is_none()).cloned(),
-            is_broken_off: self.problems.contains_key(&number),
+            is_missed: self.problems.contains_key(&number) || is_silent,
             portals: peer.portals.clone(),
             pools: current.map(|report| report.pools.clone()),
             configured: current.map(|report| report.configured.clone()).unwrap_or_default(),
