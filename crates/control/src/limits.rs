@@ -133,7 +133,7 @@ pub const TAKE_OVER_REST_MAX: Duration = Duration::from_secs(3600);
 
 /// How long none of a pool's hosts has a session at the controller that has the pool, and some have one at another
 /// controller, before the pool is given to that one.
-pub const HOSTS_AWAY: Duration = Duration::from_secs(10);
+pub const HOSTS_AWAY: Duration = Duration::from_secs(5);
 
 /// Hosts of a controller of which others are told; with more they are told nothing, and no pool goes after its hosts.
 pub const LINK_HOSTS_MAX: usize = 512;
