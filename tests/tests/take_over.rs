@@ -258,6 +258,57 @@ fn a_pool_stays_where_fail_back_is_off_held_by_hand_or_its_controller_is_in_main
     Ok(())
 }
 
+/// For how long no host must have been there before a pool goes after them, and a little more.
+const HOSTS_AWAY: Duration = Duration::from_secs(5);
+const HOSTS_STAY: Duration = Duration::from_secs(7);
+
+#[test]
+fn a_pool_goes_after_its_hosts_when_none_of_them_reaches_its_controller_and_comes_back_with_them()
+-> Result<()> {
+    let pair = Pair::start()?;
+    pair_up(&pair)?;
+    let stays_at = |array: &Array, why: &str| -> Result<()> {
+        thread::sleep(HOSTS_STAY);
+        ensure!(standing(array)?.as_deref() == Some("active-optimized"), "{why}");
+        Ok(())
+    };
+    stays_at(&pair.first, "no host is anywhere")?;
+    let elsewhere = pair.host(&pair.second, "a")?;
+    let here = pair.host(&pair.first, "b")?;
+    stays_at(&pair.first, "one is here")?;
+    let gone = Instant::now();
+    drop(here);
+    pair.wait_for(&pair.second, "active-optimized")?;
+    let after = gone.elapsed();
+    println!("given to the controller that hosts reach after {after:.1?}");
+    ensure!(after >= HOSTS_AWAY, "that was early: {after:?}");
+    let events = pair.first.gantry(&["events"])?;
+    ensure!(events.contains("none of its hosts is logged in here any more"), "{events}");
+    ensure!(metrics(&pair.first)?.contains("\ngantry_pools_given_to_hosts_total 1\n"));
+
+    pair.second.gantry(&[
+        "pool",
+        "set",
+        "p",
+        "--preferred-controller",
+        "1",
+        "--fail-back",
+        "10",
+    ])?;
+    // Sessions that answer no pings end after 25 s.
+    drop(elsewhere);
+    let elsewhere = pair.host(&pair.second, "a")?;
+    let is_unreached =
+        || Ok(waits_for(&pair.second)?.is_some_and(|why| why.contains("would lose it")));
+    wait_until("it is said that no host is there", is_unreached)?;
+    thread::sleep(STAYS);
+    ensure!(standing(&pair.second)?.as_deref() == Some("active-optimized"), "its hosts are here");
+    let back = pair.host(&pair.first, "a")?;
+    pair.wait_for(&pair.first, "active-optimized")?;
+    drop((elsewhere, back));
+    stays_at(&pair.first, "no host is anywhere again")
+}
+
 /// A heartbeat as docs/format.md has it.
 #[derive(Debug, PartialEq, Eq)]
 struct Beat {
