@@ -12,6 +12,7 @@ use control::reopening::Trouble;
 
 use super::{Management, Progress, hexadecimal};
 use crate::data_plane::DataPlane;
+use crate::link::View;
 
 /// Pools that are given back, and those that an administrator gave away.
 #[derive(Debug, Default)]
@@ -115,28 +116,20 @@ impl Management {
         self.begin(plane, begun);
     }
 
-    /// How the controller that should have a pool is, or another one that could have it.
-    pub(super) fn preferred(&self, name: &str, controller: u16) -> Preferred {
+    /// How the controller that should have a pool is.
+    fn preferred(&self, name: &str, controller: u16) -> Preferred {
         let uuid = self.configuration.pools.get(name).map(|pool| hexadecimal(&pool.uuid));
         let view = self.peers.views.get(&controller).filter(|view| view.is_paired);
         let Some((uuid, view)) = uuid.zip(view).filter(|(_, view)| view.is_reachable) else {
             return Preferred::Silent;
         };
-        let state = view.state_of(&uuid);
         match &view.readiness {
             None => Preferred::Lacking,
             Some(readiness) if readiness.maintenance => Preferred::Maintenance,
             Some(readiness) if readiness.given_away.contains(&uuid) => Preferred::GivenAway,
-            Some(readiness)
-                if readiness.reaches.contains(&uuid) && state == Some(PathState::Standby) =>
-            {
-                if self.is_unreached(name, controller) {
-                    Preferred::Unreached
-                } else {
-                    Preferred::Ready
-                }
-            }
-            Some(_) => Preferred::Lacking,
+            Some(_) if !would_take(view, &uuid) => Preferred::Lacking,
+            Some(_) if self.is_unreached(name, controller) => Preferred::Unreached,
+            Some(_) => Preferred::Ready,
         }
     }
 
@@ -170,4 +163,11 @@ impl Management {
             },
         })
     }
+}
+
+/// Whether a controller that is heard would take a pool that is let go.
+pub(super) fn would_take(view: &View, pool: &str) -> bool {
+    let is_ready =
+        |readiness: &Readiness| !readiness.maintenance && readiness.reaches.contains(pool);
+    view.readiness.as_ref().is_some_and(is_ready) && view.state_of(pool) == Some(PathState::Standby)
 }

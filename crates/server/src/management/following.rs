@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use control::change::Touched;
 use control::controllers::Standing;
-use control::fail_back::Preferred;
 use control::following::{Following, digest_of_host};
 use control::limits::LINK_HOSTS_MAX;
 
-use super::Management;
+use super::{Management, fail_back, hexadecimal};
 use crate::data_plane::DataPlane;
 use crate::iscsi::Sessions;
 use crate::limits::SESSIONS_LOOKED_AT_MAX;
+use crate::link::View;
 use crate::pools::PoolId;
 
 /// Where hosts are.
@@ -80,16 +80,12 @@ impl Management {
         if hosts.are_among(self.peers.following.here.as_ref()?) {
             return None;
         }
-        let mut numbers = self.peers.views.keys().copied();
-        numbers.find(|&number| {
-            self.preferred(name, number) == Preferred::Ready && self.has_hosts(number, hosts)
-        })
-    }
-
-    fn has_hosts(&self, controller: u16, hosts: &PoolHosts) -> bool {
-        let view = self.peers.views.get(&controller);
-        let readiness = view.and_then(|view| view.readiness.as_ref());
-        readiness.and_then(|one| one.hosts.as_ref()).is_some_and(|there| hosts.are_among(there))
+        let uuid = hexadecimal(&self.configuration.pools.get(name)?.uuid);
+        // Also one at which an administrator gave it away: they did not mean that nobody has it.
+        let would_take = |view: &View| view.is_paired && fail_back::would_take(view, &uuid);
+        let mut others = self.peers.views.iter();
+        let there = others.find(|(_, view)| would_take(view) && has_hosts(view, hosts))?;
+        Some(*there.0)
     }
 
     /// Whether hosts of a pool are here, and the other controller says that none is there.
@@ -99,8 +95,8 @@ impl Management {
             return false;
         };
         let view = self.peers.views.get(&controller);
-        let tells = view.and_then(|view| view.readiness.as_ref()?.hosts.as_ref()).is_some();
-        tells && hosts.are_among(here) && !self.has_hosts(controller, hosts)
+        let is_reached = |view| told_hosts(view).is_none_or(|there| hosts.are_among(there));
+        hosts.are_among(here) && !view.is_some_and(is_reached)
     }
 
     fn learn_hosts_of(&mut self, plane: &DataPlane, name: &str, pool: PoolId) {
@@ -135,6 +131,15 @@ impl Management {
         }
         self.begin(plane, begun);
     }
+}
+
+/// Which hosts another controller says are there; `None` if it does not.
+fn told_hosts(view: &View) -> Option<&BTreeSet<u32>> {
+    view.readiness.as_ref()?.hosts.as_ref()
+}
+
+fn has_hosts(view: &View, hosts: &PoolHosts) -> bool {
+    told_hosts(view).is_some_and(|there| hosts.are_among(there))
 }
 
 /// The hosts that have a connection; `None` if they are too many, or have too many sessions.
