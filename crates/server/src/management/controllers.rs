@@ -278,7 +278,11 @@ impl Management {
         let closed = self.stop_serving(plane, pool).ok_or_else(gone)?;
         let name = closed.name.clone();
         let reason = "it was given to another controller".to_owned();
-        self.set_unavailable(&name, UnavailablePool::because(reason), Trouble::Held);
+        let there = closed.devices.iter().filter(|(_, open)| !open.is_lost).count();
+        let configured = self.configuration.pools.get(&name);
+        let reaches_all = configured.is_some_and(|pool| pool.devices.len() <= there);
+        let unavailable = UnavailablePool { reaches_all, ..UnavailablePool::because(reason) };
+        self.set_unavailable(&name, unavailable, Trouble::Held);
         self.reopening.postpone(&name, self.clock() + SWITCH_PATIENCE);
         self.in_background(move || drop(closed));
         self.tell_access(plane);
