@@ -8,7 +8,7 @@ mod connections;
 mod files;
 mod identity;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -59,8 +59,7 @@ pub(crate) struct View {
     pub(crate) version: Option<String>,
     /// Why it could not be connected to, the last time it was tried.
     pub(crate) problem: Option<String>,
-    /// Whether a connection to it has ended, or could not be made, since it was heard last, or that was more than a
-    /// moment ago.
+    /// Whether a connection on which it spoke has ended since it was heard last, or that was more than a moment ago.
     pub(crate) is_missed: bool,
     /// Its portals, as it said last, also before the start.
     pub(crate) portals: BTreeMap<SocketAddr, u16>,
@@ -131,6 +130,8 @@ struct State {
     pairing: Pairing,
     /// Why peers could not be connected to, by number.
     problems: BTreeMap<u16, String>,
+    /// Peers of which a connection has ended on which they spoke, and that were not heard since.
+    broken_off: BTreeSet<u16>,
     /// The newest connection that each peer made.
     newest: BTreeMap<u16, u64>,
     /// The newest work that connects to each peer.
@@ -279,6 +280,7 @@ impl Link {
         state.newest.remove(&number);
         state.dialling.remove(&number);
         state.problems.remove(&number);
+        state.broken_off.remove(&number);
         drop(state);
         if known.is_none() {
             let why = format!("no controller {number} is paired with this one");
@@ -307,7 +309,7 @@ impl State {
             life: last.map(|(_, report)| report.life),
             version: last.map(|(_, report)| report.version.clone()),
             problem: self.problems.get(&number).filter(|_| current.is_none()).cloned(),
-            is_missed: self.problems.contains_key(&number) || is_silent,
+            is_missed: self.broken_off.contains(&number) || is_silent,
             portals: peer.portals.clone(),
             pools: current.map(|report| report.pools.clone()),
             configured: current.map(|report| report.configured.clone()).unwrap_or_default(),
@@ -454,6 +456,7 @@ impl Shared {
             peer.portals = report.portals.clone();
         }
         state.problems.remove(&number);
+        state.broken_off.remove(&number);
         state.peers.hear(report, self.clock());
         drop(state);
         if has_moved {
@@ -497,6 +500,14 @@ impl Shared {
         let mut state = self.state();
         if state.known.peers.contains_key(&number) {
             state.problems.insert(number, why);
+        }
+    }
+
+    /// A connection has ended on which a peer spoke.
+    fn note_end(&self, number: u16) {
+        let mut state = self.state();
+        if state.known.peers.contains_key(&number) {
+            state.broken_off.insert(number);
         }
     }
 }

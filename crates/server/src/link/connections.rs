@@ -90,7 +90,10 @@ impl Coming {
                 let said = self.admitted(&join, shown).await;
                 lines.send(&said).await
             }
-            (Message::Report(report), Some(number)) => self.converse(lines, number, report).await,
+            (Message::Report(report), Some(number)) => {
+                let ended = self.converse(lines, number, report).await;
+                ended.inspect_err(|_| self.shared.note_end(number))
+            }
             (Message::Report(_), None) => Err("it is not paired, and shows no code".to_owned()),
             (Message::Joined { .. } | Message::Refused { .. }, _) => Err(NO_REPORT.to_owned()),
         }
@@ -153,7 +156,13 @@ pub(super) fn dial(shared: Arc<Shared>, number: u16, mut told: Told) {
         let is_meant =
             || shared.is_dialling(number, turn) && shared.owner_of(pinned) == Some(number);
         while is_meant() {
-            let ended = tell(&shared, (number, &address, pinned), &mut told, is_meant).await;
+            let ended = match connect(&shared, &address, pinned).await {
+                Ok(lines) => {
+                    let ended = tell(&shared, number, lines, &mut told, is_meant).await;
+                    ended.inspect_err(|_| shared.note_end(number))
+                }
+                Err(why) => Err(why),
+            };
             if let Err(why) = ended {
                 shared.note_problem(number, format!("{address}: {why}"));
             }
@@ -165,11 +174,11 @@ pub(super) fn dial(shared: Arc<Shared>, number: u16, mut told: Told) {
 /// Tells a peer how this controller is, whenever that changes and else in a regular beat.
 async fn tell(
     shared: &Arc<Shared>,
-    (number, address, pinned): (u16, &str, Fingerprint),
+    number: u16,
+    mut lines: Lines<client::TlsStream<TcpStream>>,
     told: &mut Told,
     is_meant: impl Fn() -> bool,
 ) -> Result<(), String> {
-    let mut lines = connect(shared, address, pinned).await?;
     while is_meant() {
         shared.check_pulse()?;
         let began = Instant::now();
