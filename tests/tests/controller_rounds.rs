@@ -244,15 +244,17 @@ impl Bench {
                 signal(self.controller(owner), Signal::CONT)?;
                 Ok(Some(owner))
             }
-            Loss::Standstill => {
-                signal(self.controller(owner), Signal::STOP)?;
-                let taken = self.wait_for(other, "active-optimized");
-                self.pause(0, 4_000);
-                signal(self.controller(owner), Signal::CONT)?;
-                taken?;
-                Ok(Some(other))
-            }
+            Loss::Standstill => self.stand_still(owner).map(|()| Some(other)),
         }
+    }
+
+    /// Stops a controller until the other one has the pool, and for some seconds more.
+    fn stand_still(&mut self, owner: usize) -> Result<()> {
+        signal(self.controller(owner), Signal::STOP)?;
+        let taken = self.wait_for(1 - owner, "active-optimized");
+        self.pause(0, 4_000);
+        signal(self.controller(owner), Signal::CONT)?;
+        taken
     }
 
     /// A stranger may not write, the holder may; the reservation is as it was.

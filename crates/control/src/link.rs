@@ -29,7 +29,7 @@ pub const PROTOCOL: u32 = 1;
 #[serde(tag = "message", rename_all = "snake_case")]
 pub enum Message {
     /// How it is: sent by whoever connected, and answered with the same of the other.
-    Report(Report),
+    Report(Box<Report>),
     /// A controller that is not known yet wants to be, by a code.
     Join(Join),
     /// It is known from now on, to the controller of that number.

@@ -91,7 +91,7 @@ impl Coming {
                 lines.send(&said).await
             }
             (Message::Report(report), Some(number)) => {
-                let ended = self.converse(lines, number, report).await;
+                let ended = self.converse(lines, number, *report).await;
                 ended.inspect_err(|_| self.shared.note_end(number))
             }
             (Message::Report(_), None) => Err("it is not paired, and shows no code".to_owned()),
@@ -132,10 +132,10 @@ impl Coming {
             }
             self.shared.check_pulse()?;
             let own = Arc::clone(&self.told.borrow());
-            lines.send(&Message::Report(Report::clone(&own))).await?;
+            lines.send(&Message::Report(Box::new(Report::clone(&own)))).await?;
             sleep(LINK_GAP).await;
             report = match lines.receive().await? {
-                Message::Report(report) => report,
+                Message::Report(report) => *report,
                 Message::Join(_) | Message::Joined { .. } | Message::Refused { .. } => {
                     return Err(NO_REPORT.to_owned());
                 }
@@ -183,9 +183,9 @@ async fn tell(
         shared.check_pulse()?;
         let began = Instant::now();
         let own = Arc::clone(&told.borrow_and_update());
-        lines.send(&Message::Report(Report::clone(&own))).await?;
+        lines.send(&Message::Report(Box::new(Report::clone(&own)))).await?;
         match lines.receive().await? {
-            Message::Report(report) => shared.hear(number, report)?,
+            Message::Report(report) => shared.hear(number, *report)?,
             Message::Refused { reason } => return Err(reason),
             Message::Join(_) | Message::Joined { .. } => {
                 return Err(NO_REPORT.to_owned());

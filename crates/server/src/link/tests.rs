@@ -192,7 +192,7 @@ fn whatever_a_known_peer_sends_that_is_no_report_ends_its_connection_only() {
     let huge = vec![b'a'; 2 * LINK_LINE_BYTES_MAX as usize];
     let report = |number| {
         let report = Report { number, ..two.link.shared.first_report().unwrap() };
-        emit(&Message::Report(report))
+        emit(&Message::Report(Box::new(report)))
     };
     let foreign = Report { array: "b".to_owned(), ..two.link.shared.first_report().unwrap() };
     let messages: [&[u8]; 7] = [
@@ -202,7 +202,7 @@ fn whatever_a_known_peer_sends_that_is_no_report_ends_its_connection_only() {
         &huge,
         b"{\"message\":\"report\"",
         &report(1),
-        &emit(&Message::Report(foreign)),
+        &emit(&Message::Report(Box::new(foreign))),
     ];
     for message in messages {
         assert!(is_closed_on(&one, &two, message), "{:?}", &message[..message.len().min(40)]);
@@ -214,7 +214,7 @@ fn whatever_a_known_peer_sends_that_is_no_report_ends_its_connection_only() {
 fn nobody_without_a_known_certificate_is_heard() {
     let [one, _two] = paired();
     let stranger = node(2, ARRAY);
-    let report = emit(&Message::Report(stranger.link.shared.first_report().unwrap()));
+    let report = emit(&Message::Report(Box::new(stranger.link.shared.first_report().unwrap())));
     assert!(is_closed_on(&one, &stranger, &report));
     // While a code may be used a stranger may show it, and say nothing else.
     let _code = one.code();
