@@ -60,14 +60,16 @@ impl Host {
         })
     }
 
-    /// The path that took the last command; a new one where it was lost, if the portal takes a login.
+    /// The path that took the last command. A session that was lost is made anew on either path, if the portal takes
+    /// a login: a pool is not given back to a controller that no host reaches.
     fn path(&mut self) -> Option<&mut RawSession> {
-        let (portal, path) = (self.portals[self.current], &mut self.paths[self.current]);
         let name = "iqn.2026-01.org.example:two-paths";
-        if path.is_none() {
-            *path = RawSession::log_in(portal, name, &self.target).ok();
+        for (path, portal) in self.paths.iter_mut().zip(self.portals) {
+            if path.is_none() {
+                *path = RawSession::log_in(portal, name, &self.target).ok();
+            }
         }
-        path.as_mut()
+        self.paths[self.current].as_mut()
     }
 
     /// Writes a block, however long that takes.
