@@ -25,7 +25,7 @@ const REOPEN_PAUSE: Duration = Duration::from_secs(2);
 
 /// The same while its owner is silent, from that long on.
 const SUSPICION: Duration = Duration::from_secs(1);
-const SUSPICIOUS_PAUSE: Duration = Duration::from_millis(300);
+const SUSPICIOUS_PAUSE: Duration = Duration::from_secs(1);
 
 /// How often it says how it is.
 const LINK_BEAT: Duration = Duration::from_millis(500);

@@ -104,7 +104,7 @@ impl Profile {
             blocks: random.pick(&[2, 16, 64, 256]),
             host_patience: random.pick(&[500 * MILLISECOND, 2 * SECOND, 8 * SECOND]),
             read_percent: random.pick(&[20, 50, 80]),
-            take_over_after: Duration::from_secs(random.pick(&[2, 3, 5, 10])),
+            take_over_after: Duration::from_secs(random.pick(&[3, 5, 5, 10])),
             clock_error: random.pick(&[0, 100, 10_000, 30_000]),
             trouble_interval: random.pick(&[200, 500, 1000, 5000]) * MILLISECOND,
             troubles: Troubles {
