@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail, ensure};
 pub const HEADER_BYTES: usize = 48;
 
 /// How long a raw connection waits for an answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Most data that is sent in one PDU: what a target takes that has declared nothing (RFC 7143
 /// 13.12).

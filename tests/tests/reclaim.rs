@@ -100,12 +100,6 @@ fn used(array: &Array) -> Result<u64> {
     number(&array.gantry_json(&["pool", "show", "p"])?, "/space/used_bytes")
 }
 
-fn shuffle<T>(items: &mut [T], random: &mut Random) {
-    for last in (1..items.len()).rev() {
-        items.swap(last, random.below(last as u64 + 1) as usize);
-    }
-}
-
 #[test]
 fn pieces_of_any_size_unmapped_in_any_order_give_all_space_back() -> Result<()> {
     let mut bench = Bench::start()?;
@@ -119,7 +113,7 @@ fn pieces_of_any_size_unmapped_in_any_order_give_all_space_back() -> Result<()> 
             pieces.push((first, count));
             first += count;
         }
-        shuffle(&mut pieces, &mut random);
+        random.shuffle(&mut pieces);
         bench.unmap(&pieces, descriptors)?;
         bench.assert_all_is_back()?;
     }
@@ -132,7 +126,7 @@ fn both_halves_of_every_block_give_the_whole_block_back() -> Result<()> {
     let mut random = Random::new(12);
     bench.fill(0x61)?;
     let mut halves: Vec<(u64, u64)> = (0..BLOCKS).step_by(8).map(|first| (first, 4)).collect();
-    shuffle(&mut halves, &mut random);
+    random.shuffle(&mut halves);
     bench.unmap(&halves, DESCRIPTORS_MAX)?;
     for _ in 0..64 {
         let lba = u32::try_from(random.below(BLOCKS / 8) * 8)?;
@@ -142,7 +136,7 @@ fn both_halves_of_every_block_give_the_whole_block_back() -> Result<()> {
         assert!(data == [[0; 2048], [0x61; 2048]].concat(), "LBA {lba}");
     }
     halves.iter_mut().for_each(|half| half.0 += 4);
-    shuffle(&mut halves, &mut random);
+    random.shuffle(&mut halves);
     bench.unmap(&halves, DESCRIPTORS_MAX)?;
     bench.assert_all_is_back()
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::client::Client;
-use crate::pdu::{Answer, Pdu, RawConnection, cdb16};
+use crate::pdu::{ANSWER_TIMEOUT, Answer, Pdu, RawConnection, cdb16};
 
 /// How long a client with several paths waits for an answer before it takes the path for dead.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -37,7 +37,7 @@ impl Client {
             return Ok(());
         }
         if !self.has_other_paths() {
-            self.connection = Some(self.log_in()?);
+            self.connection = Some(self.log_in(ANSWER_TIMEOUT)?);
             self.command_sequence_number = 0;
             return Ok(());
         }
@@ -53,17 +53,15 @@ impl Client {
         }
     }
 
-    fn log_in(&self) -> Result<RawConnection> {
+    fn log_in(&self, patience: Duration) -> Result<RawConnection> {
         let name = format!("iqn.2026-01.org.example:history-{}", self.number);
-        RawConnection::log_in(self.arena.portals[self.path], &name, &self.arena.target)
+        let portal = self.arena.portals[self.path];
+        RawConnection::log_in_within(patience, portal, &name, &self.arena.target)
     }
 
     /// Logs in on the path whose turn it is, and reads a block there.
     fn look(&mut self) -> Result<()> {
-        let name = format!("iqn.2026-01.org.example:history-{}", self.number);
-        let (portal, target) = (self.arena.portals[self.path], &self.arena.target);
-        let connection = RawConnection::log_in_within(PATIENCE_OF_LOOKS, portal, &name, target)?;
-        self.connection = Some(connection);
+        self.connection = Some(self.log_in(PATIENCE_OF_LOOKS)?);
         self.command_sequence_number = 0;
         let lun = self.arena.luns[0].0;
         let pdu = |task| Pdu::command(task, lun, &cdb16(0x88, 0, 0, 1), 0x40, 512);
