@@ -1,5 +1,7 @@
 //! Test pipeline: everything that must be fine before a change goes in.
 
+mod black_box;
+
 use std::ffi::OsStr;
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
@@ -53,23 +55,6 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign", "integrations", "upgrade"])]
     container: bool,
 }
-
-/// Black-box tests that mostly wait: for devices that hang, or daemons that open again.
-const WAITING: [&str; 13] = [
-    "controller_rounds",
-    "controllers",
-    "kill_nine",
-    "losses",
-    "mirror_checks",
-    "mirror_upkeep",
-    "mirrors",
-    "outages_hosts",
-    "pool_opening",
-    "rolling_upgrade",
-    "take_over",
-    "thresholds",
-    "witness_device",
-];
 
 /// What became of a step.
 struct StepResult {
@@ -152,7 +137,7 @@ fn everything(options: &Options) -> Result<()> {
         measure("unit tests", unit_tests),
         measure("simulator", || search_by_simulators(options.sim_seconds)),
         measure("planted bugs are found", hunt_by_simulators),
-        measure("black-box tests", black_box),
+        measure("black-box tests", || black_box::run(processors())),
         measure("foreign initiators", foreign_initiators),
         measure("browser tests", browser_tests),
     ];
@@ -171,7 +156,7 @@ fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> StepResult {
 
 /// Searches for mistakes of the engine and of take-overs, on all processors.
 fn search_by_simulators(seconds: u32) -> Result<()> {
-    let (seconds, jobs) = (seconds.to_string(), processors());
+    let (seconds, jobs) = (seconds.to_string(), processors().to_string());
     let limits = ["run", "--jobs", &jobs, "--seconds"];
     let engine = [&limits[..], &[&seconds, "--mirrors", "some", "--departures", "30"]].concat();
     sim::run_built(&engine)?;
@@ -180,13 +165,13 @@ fn search_by_simulators(seconds: u32) -> Result<()> {
 
 /// Looks for each of the deliberate mistakes, on all processors.
 fn hunt_by_simulators() -> Result<()> {
-    let jobs = processors();
+    let jobs = processors().to_string();
     sim::run_built(&["planted", "--jobs", &jobs])?;
     sim::run_built(&["controllers", "planted", "--jobs", &jobs])
 }
 
-fn processors() -> String {
-    std::thread::available_parallelism().map_or(1, NonZero::get).to_string()
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 fn unit_tests() -> Result<()> {
@@ -249,25 +234,6 @@ pub(crate) fn build_in(profile: &str) -> Result<()> {
         arguments.extend(["--package", package]);
     }
     process::run(&process::cargo(), &arguments)
-}
-
-/// One test at a time in each of two lanes, since they measure; each has a daemon of its own. In the
-/// second lane are those that mostly wait, for time limits of devices and hosts.
-fn black_box() -> Result<()> {
-    let (waiting, busy): (Vec<String>, Vec<String>) =
-        test_files("tests")?.into_iter().partition(|name| WAITING.contains(&name.as_str()));
-    let options = ["--test-threads=1"];
-    std::thread::scope(|scope| {
-        let second = scope.spawn(|| {
-            let (arguments, folder) =
-                (cargo_arguments(&named(&waiting), &options), tested_folder());
-            process::run_unseen(&process::cargo(), &arguments, &binaries_in(&folder))
-        });
-        let first = black_box_of(&busy, &options);
-        let (printed, second) = second.join().expect("it does not panic")?;
-        terminal::progress!("{printed}");
-        first.and(second)
-    })
 }
 
 /// One scenario builds the driver for Kubernetes.

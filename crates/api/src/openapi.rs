@@ -189,7 +189,7 @@ fn parameters(row: &Row) -> Vec<Value> {
     match route {
         Route::ShowConfiguration => parameters.push(switch("with_secrets")),
         Route::ImportConfiguration => parameters.push(switch("dry_run")),
-        Route::DeletePool => parameters.push(switch("force")),
+        Route::DeletePool | Route::SwitchPool => parameters.push(switch("force")),
         Route::ShowChanges => {
             let limit = json!({ "type": "integer", "minimum": 1, "maximum": CHANGES_MAX });
             let offset = json!({ "type": "integer", "minimum": 0, "multipleOf": 4096 });

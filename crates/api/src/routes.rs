@@ -136,7 +136,8 @@ routes! {
     ResumePool: post("/v1/pools/{pool}/resume", Role::Admin,
         || gives(one::<Pool>()).may_take::<ResumePool>())
         .changes(Route::ShowPool),
-    /// Give a pool up, so that another controller of the array takes it.
+    /// Give a pool up, so that another controller of the array takes it; with `force=true` also if none of its
+    /// hosts has a path to that one.
     SwitchPool: post("/v1/pools/{pool}/switch", Role::Admin, || gives(one::<Pool>()))
         .changes(Route::ShowPool),
     /// When someone is told how full a pool is, from [`crate::Thresholds`].

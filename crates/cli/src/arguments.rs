@@ -438,6 +438,9 @@ pub(crate) enum ControllerCommand {
     Switch {
         /// The pool.
         pool: String,
+        /// Also if none of its hosts has a path to that controller.
+        #[arg(long)]
+        force: bool,
     },
     /// Print a code by which another controller joins this one, once, within ten minutes. Whoever has it
     /// can become a controller of the array.

@@ -24,8 +24,9 @@ impl Invocation {
                 let controllers = self.client.get::<Vec<Controller>>(ROUTE)?;
                 self.show(&controllers, |controllers| list(controllers))
             }
-            ControllerCommand::Switch { pool } => {
-                let route = format!("{}/switch", pool_route(pool)?);
+            ControllerCommand::Switch { pool, force } => {
+                let force = if *force { "?force=true" } else { "" };
+                let route = format!("{}/switch{force}", pool_route(pool)?);
                 let body = serde_json::json!({});
                 self.changed::<Pool>(Method::POST, &route, &body, |pool| {
                     format!(

@@ -31,6 +31,7 @@ pub mod lun_maps;
 pub mod lun_rest;
 pub mod members;
 pub mod mirror_joining;
+pub mod missing_paths;
 pub mod owed_scrubs;
 pub mod pool_import;
 pub mod pool_learning;

@@ -75,6 +75,9 @@ pub const GAPS_SEARCHED_MAX: usize = 256;
 /// How often newer records of a pool are gone through; what cannot be taken then is told.
 pub const MERGE_PASSES_MAX: usize = 3;
 
+/// How often a controller tells the others how it is, if that did not change.
+pub const LINK_BEAT: Duration = Duration::from_millis(500);
+
 /// How long a controller may be silent on the link before what it said last is not told any more.
 pub const LINK_SILENCE: Duration = Duration::from_secs(3);
 
@@ -113,6 +116,19 @@ pub const TAKE_OVER_LOOKS_MIN: u32 = 3;
 /// by themselves.
 pub const STANDSTILL_TOLD: Duration = Duration::from_secs(5);
 
+/// Time between two tries of a pool that another controller has, where a try costs little: files.
+pub const STANDBY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Time for which a controller that gave a pool up leaves it to the others; then it opens the pool again
+/// if none has.
+pub const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Time between two looks at a pool whose controller is silent on the link.
+pub const TAKE_OVER_PAUSE: Duration = Duration::from_millis(300);
+
+/// How long a controller is silent on the link when its pools begin to be looked at more often.
+pub const TAKE_OVER_SUSPICION: Duration = Duration::from_secs(1);
+
 /// How often the owner of a pool writes its heartbeat, a block, into each of the pool's devices, where an
 /// array has several controllers; four times in its lease, if that is more often.
 pub const OWNER_BEAT: Duration = Duration::from_secs(1);
@@ -134,6 +150,10 @@ pub const TAKE_OVER_REST_MAX: Duration = Duration::from_secs(3600);
 /// How long none of a pool's hosts has a session at the controller that has the pool, and some have one at another
 /// controller, before the pool is given to that one.
 pub const HOSTS_AWAY: Duration = Duration::from_secs(5);
+
+/// How long a host has a session at one controller and none at another one that is heard before administrators are
+/// told: longer than one that was restarted needs to log in everywhere.
+pub const PATH_MISSED: Duration = Duration::from_secs(60);
 
 /// Hosts of a controller of which others are told; with more they are told nothing, and no pool goes after its hosts.
 pub const LINK_HOSTS_MAX: usize = 512;

@@ -383,16 +383,6 @@ pub const CONTROLLERS_MAX: u16 = 256;
 /// Portals of other controllers, at most; with more the daemon does not start.
 pub const PEER_PORTALS_MAX: usize = 64;
 
-/// Time between two tries of a pool that another controller has, where a try costs little: files.
-pub const STANDBY_PAUSE: Duration = Duration::from_millis(200);
-
-/// Time for which a controller that gave a pool up leaves it to the others; then it opens the pool again
-/// if none has.
-pub const SWITCH_PATIENCE: Duration = Duration::from_secs(10);
-
-/// How often a controller tells the others how it is, if that did not change.
-pub const LINK_BEAT: Duration = Duration::from_millis(500);
-
 /// The least time between two messages of the link on one connection: further ones wait.
 pub const LINK_GAP: Duration = Duration::from_millis(50);
 
@@ -424,11 +414,8 @@ pub const CLUSTER_LEASE: Duration = Duration::from_secs(20);
 /// The pause before a controller in maintenance tries again to give a pool to others that nobody took.
 pub const HAND_OVER_PAUSE: Duration = Duration::from_secs(60);
 
+/// Hosts that an event names; of further ones it says how many they are.
+pub const HOSTS_NAMED_MAX: usize = 8;
+
 /// Sessions that are looked at once a second, for whose hosts are where; with more no pool goes after its hosts.
 pub const SESSIONS_LOOKED_AT_MAX: usize = 4096;
-
-/// Time between two looks at a pool whose controller is silent on the link.
-pub const TAKE_OVER_PAUSE: Duration = Duration::from_millis(300);
-
-/// How long a controller is silent on the link when its pools begin to be looked at more often.
-pub const TAKE_OVER_SUSPICION: Duration = Duration::from_secs(1);

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use api::{PairController, PathState, Problem};
-use control::limits::PAIRING_LIFE;
+use control::limits::{PAIRING_LIFE, TAKE_OVER_SUSPICION};
 use control::link::{
     Attempt, Fingerprint, Join, Mark, PROTOCOL, Pairing, PairingCode, Peers, Readiness, RecordPage,
     Report, Secret, check_address,
@@ -29,7 +29,6 @@ use crate::described::Described;
 use crate::events::now;
 use crate::heartbeat::Heartbeat;
 use crate::http::Reply;
-use crate::limits::TAKE_OVER_SUSPICION;
 use files::Peer;
 use identity::Identity;
 

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpListener as StdTcpListener};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
+use control::limits::LINK_BEAT;
 use control::link::{Fingerprint, Join, Message, PairingCode, Report, emit, parse};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,7 +18,7 @@ use super::identity::{NAME, fingerprint};
 use super::{Shared, files};
 use crate::http::{Doors, Place};
 use crate::limits::{
-    ACCEPT_PAUSE, LINK_BEAT, LINK_CONNECTIONS_MAX, LINK_CONNECTIONS_PER_ADDRESS, LINK_GAP,
+    ACCEPT_PAUSE, LINK_CONNECTIONS_MAX, LINK_CONNECTIONS_PER_ADDRESS, LINK_GAP,
     LINK_LINE_BYTES_MAX, LINK_PATIENCE, LINK_RETRY,
 };
 

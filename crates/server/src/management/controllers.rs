@@ -8,6 +8,7 @@ use array::AccessState;
 use block::DeviceKind;
 use control::claims::Purpose;
 use control::controllers::{Standing, may_change, state_of_unknown};
+use control::limits::{STANDBY_PAUSE, SWITCH_PATIENCE};
 use control::reopening::Trouble;
 use store::{Change, Failure, Health, Outcome};
 
@@ -17,7 +18,6 @@ use super::{Management, Parameters, PoolStep, Progress, hexadecimal};
 use crate::controller::Controller;
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
-use crate::limits::{STANDBY_PAUSE, SWITCH_PATIENCE};
 use crate::link::View;
 use crate::pools::PoolId;
 

@@ -10,7 +10,8 @@ use control::fail_back::{FailBacks, Policy, Preferred, Verdict};
 use control::link::Readiness;
 use control::reopening::Trouble;
 
-use super::{Management, Progress, hexadecimal};
+use super::interchange::flag;
+use super::{Management, Parameters, Progress, hexadecimal};
 use crate::data_plane::DataPlane;
 use crate::link::View;
 
@@ -30,8 +31,12 @@ impl Management {
     pub(super) fn switch_by_hand(
         &mut self,
         plane: &mut DataPlane,
-        name: &str,
+        parameters: &Parameters,
     ) -> Result<Progress, Problem> {
+        let name = parameters.get("pool");
+        if !flag(parameters, "force")? {
+            self.check_hosts_reach_others(plane, name)?;
+        }
         let begun = self.switch_pool(plane, name)?;
         self.peers.fail_back.given_away.insert(name.to_owned());
         Ok(begun)

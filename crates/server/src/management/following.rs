@@ -1,17 +1,21 @@
 //! Gives pools to the controller that their hosts reach, if none of them reaches this one; and says on the link
-//! which hosts are here.
+//! which hosts are here. Administrators are told of hosts that reach this controller and not another one.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use api::{Problem, Severity};
 use control::change::Touched;
 use control::controllers::Standing;
 use control::following::{Following, digest_of_host};
 use control::limits::LINK_HOSTS_MAX;
+use control::missing_paths::{MissingPaths, News};
 
+use super::peers::Peers;
+use super::problems::conflict;
 use super::{Management, fail_back, hexadecimal};
 use crate::data_plane::DataPlane;
 use crate::iscsi::Sessions;
-use crate::limits::SESSIONS_LOOKED_AT_MAX;
+use crate::limits::{HOSTS_NAMED_MAX, SESSIONS_LOOKED_AT_MAX};
 use crate::link::View;
 use crate::pools::PoolId;
 
@@ -19,6 +23,7 @@ use crate::pools::PoolId;
 #[derive(Default)]
 pub(super) struct FollowingHosts {
     following: Following,
+    pub(super) missing: MissingPaths,
     /// Those that have sessions here; `None` if they are too many to be told and compared.
     here: Option<BTreeSet<u32>>,
     /// Of pools that are open here, who sees their volumes, by that version of the configuration.
@@ -35,11 +40,15 @@ enum PoolHosts {
 }
 
 impl PoolHosts {
-    fn are_among(&self, hosts: &BTreeSet<u32>) -> bool {
+    fn has(&self, host: u32) -> bool {
         match self {
-            Self::Everybody => !hosts.is_empty(),
-            Self::These(own) => hosts.iter().any(|host| own.contains(host)),
+            Self::Everybody => true,
+            Self::These(own) => own.contains(&host),
         }
+    }
+
+    fn are_among(&self, hosts: &BTreeSet<u32>) -> bool {
+        hosts.iter().any(|host| self.has(*host))
     }
 }
 
@@ -50,6 +59,7 @@ impl Management {
             return;
         }
         self.peers.following.here = hosts_of(sessions);
+        self.look_for_missing_paths(sessions);
         let pools: Vec<String> = self.configuration.pools.keys().cloned().collect();
         let (open, others): (Vec<_>, Vec<_>) =
             pools.into_iter().partition(|name| self.told_standing(plane, name) == Standing::Served);
@@ -62,6 +72,50 @@ impl Management {
             {
                 self.follow_hosts(plane, &name, controller);
             }
+        }
+    }
+
+    /// Which hosts that are here other controllers do not have, and say so.
+    fn look_for_missing_paths(&mut self, sessions: &Sessions) {
+        let now = self.clock();
+        let Peers { views, following, .. } = &mut self.peers;
+        let is_few = following.here.is_some();
+        let paired = views.iter().filter(|(_, view)| is_few && view.is_paired);
+        let heard: BTreeMap<u16, &BTreeSet<u32>> =
+            paired.filter_map(|(number, view)| Some((*number, told_hosts(view)?))).collect();
+        following.missing.retain(|number| heard.contains_key(&number));
+        if heard.is_empty() {
+            return;
+        }
+        let here = connected(sessions).collect();
+        let mut missing = std::mem::take(&mut following.missing);
+        let look = |(number, there): (&u16, &&BTreeSet<u32>)| {
+            (*number, missing.look(*number, &here, there, now))
+        };
+        let news: Vec<(u16, News)> = heard.iter().map(look).collect();
+        self.peers.following.missing = missing;
+        for (number, news) in news {
+            self.tell_of_paths(number, &news);
+        }
+    }
+
+    fn tell_of_paths(&mut self, controller: u16, News { lacking, complete }: &News) {
+        let own = self.controller().number();
+        let object = format!("controller {controller}");
+        if !lacking.is_empty() {
+            let message = format!(
+                "{} logged in at controller {own} and not there, so there is no way to a pool that is there: add that one's portals, and \
+                 look at the network in front of it",
+                words_of(lacking, "is", "are")
+            );
+            self.events.note(Severity::Warning, object.clone(), message);
+        }
+        if !complete.is_empty() {
+            let message = format!(
+                "{} logged in there, too, as at controller {own}",
+                words_of(complete, "is", "are")
+            );
+            self.events.note(Severity::Information, object, message);
         }
     }
 
@@ -97,6 +151,43 @@ impl Management {
         let view = self.peers.views.get(&controller);
         let is_reached = |view| told_hosts(view).is_none_or(|there| hosts.are_among(there));
         hosts.are_among(here) && !view.is_some_and(is_reached)
+    }
+
+    /// That hosts would go on at a controller that takes a pool, as far as it is known where they are.
+    ///
+    /// # Errors
+    /// When all of its hosts that are here have lacked a path to each such controller for a while.
+    pub(super) fn check_hosts_reach_others(
+        &mut self,
+        plane: &DataPlane,
+        name: &str,
+    ) -> Result<(), Problem> {
+        let Some((pool, _)) = plane.pool_named(name) else { return Ok(()) };
+        self.learn_hosts_of(plane, name, pool);
+        let FollowingHosts { here, of_pools, missing, .. } = &self.peers.following;
+        let (Some(here), Some(hosts)) = (here, of_pools.1.get(name)) else { return Ok(()) };
+        let own: BTreeSet<u32> = here.iter().copied().filter(|host| hosts.has(*host)).collect();
+        let uuid = self.configuration.pools.get(name).map(|pool| hexadecimal(&pool.uuid));
+        let would_take = |view: &View| {
+            view.is_paired && uuid.as_ref().is_some_and(|uuid| fail_back::would_take(view, uuid))
+        };
+        let takers: Vec<u16> = self
+            .peers
+            .views
+            .iter()
+            .filter(|(_, view)| would_take(view))
+            .map(|(number, _)| *number)
+            .collect();
+        let is_cut_off = |number: &u16| own.is_subset(&missing.lacking(*number).collect());
+        if own.is_empty() || takers.is_empty() || !takers.iter().all(is_cut_off) {
+            return Ok(());
+        }
+        Err(conflict(&format!(
+            "none of the {} hosts of pool '{name}' that are logged in here is logged in at a controller that \
+             would take it, so they would lose their disks: log them in at its portals, or force it \
+             ('gantry controller switch {name} --force', force=true). Nothing was changed",
+            own.len()
+        )))
     }
 
     fn learn_hosts_of(&mut self, plane: &DataPlane, name: &str, pool: PoolId) {
@@ -147,8 +238,21 @@ fn hosts_of(sessions: &Sessions) -> Option<BTreeSet<u32>> {
     if sessions.len() > SESSIONS_LOOKED_AT_MAX {
         return None;
     }
-    let connected = sessions.iter().filter(|(_, session)| !session.connections.is_empty());
-    let hosts: BTreeSet<u32> =
-        connected.map(|(_, session)| digest_of_host(&session.port.name)).collect();
+    let hosts: BTreeSet<u32> = connected(sessions).map(digest_of_host).collect();
     Some(hosts).filter(|hosts| hosts.len() <= LINK_HOSTS_MAX)
+}
+
+/// Names of the initiators that have a connection.
+fn connected(sessions: &Sessions) -> impl Iterator<Item = &str> {
+    let connected = sessions.iter().filter(|(_, session)| !session.connections.is_empty());
+    connected.map(|(_, session)| session.port.name.as_str())
+}
+
+/// Some hosts by name, how many others, and the verb.
+fn words_of(hosts: &[String], one: &str, several: &str) -> String {
+    let named = &hosts[..hosts.len().min(HOSTS_NAMED_MAX)];
+    let others = hosts.len() - named.len();
+    let others = if others > 0 { format!(" and {others} others") } else { String::new() };
+    let verb = if hosts.len() == 1 { one } else { several };
+    format!("{}{others} {verb}", named.join(", "))
 }

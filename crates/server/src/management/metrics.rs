@@ -51,6 +51,7 @@ metrics! {
     STARTED = "gantry_start_time_seconds" "gauge" "When the daemon started, seconds since 1970.";
     PROCESSOR = "process_cpu_seconds_total" "counter" "Processor time of all threads of the daemon, in user and in system mode.";
     CONTROLLER = "gantry_controller_reachable" "gauge" "1 while another controller of the array is heard on the link.";
+    PATHS_MISSING = "gantry_hosts_without_path" "gauge" "Hosts that have had a session here for a minute and none at another controller that is heard.";
     POOLS_LOST = "gantry_pools_lost_total" "counter" "Pools that another controller took from this one, which is fenced.";
     TAKE_OVERS = "gantry_take_overs_total" "counter" "Pools that this controller took by itself from others that were gone without letting go.";
     FOLLOWED = "gantry_pools_given_to_hosts_total" "counter" "Pools that this controller gave to another one because all their hosts were there and none here.";
@@ -237,6 +238,11 @@ impl Management {
         for (number, view) in self.peers.views.iter().filter(|(_, view)| view.is_paired) {
             let labels = [("controller", &*number.to_string())];
             page.sample(CONTROLLER.name, &labels, f64::from(u8::from(view.is_reachable)));
+        }
+        page.begin(&PATHS_MISSING);
+        for (number, hosts) in self.peers.following.missing.counts() {
+            let labels = [("controller", &*number.to_string())];
+            page.sample(PATHS_MISSING.name, &labels, hosts as f64);
         }
         page.single(&TAKE_OVERS, &[], self.peers.take_over.taken as f64);
         page.single(&POOLS_LOST, &[], self.peers.take_over.lost as f64);

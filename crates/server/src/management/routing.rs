@@ -178,7 +178,7 @@ impl Management {
                 self.importing.remove(pool);
                 self.resume_pool(plane, pool, &read_or_default(body)?)
             }
-            PoolRoutes::SwitchPool => self.switch_by_hand(plane, pool),
+            PoolRoutes::SwitchPool => self.switch_by_hand(plane, parameters),
             PoolRoutes::SetPoolThresholds => {
                 self.make(plane, &settings::set_pool_thresholds(pool, read(body)?))
             }

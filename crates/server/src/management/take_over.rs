@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use api::PathState;
+use control::limits::{TAKE_OVER_PAUSE, TAKE_OVER_SUSPICION};
 use control::take_over::{
     HeldDevice, Obstacle, OwnerBeat, Sighting, Signs, Taking, Verdict, Watch,
 };
@@ -11,7 +12,6 @@ use device::{Holder, OpenError};
 
 use super::{Management, hexadecimal};
 use crate::data_plane::DataPlane;
-use crate::limits::{TAKE_OVER_PAUSE, TAKE_OVER_SUSPICION};
 use crate::link::{Link, View};
 
 /// Pools of other controllers, and when they are taken.

@@ -86,6 +86,7 @@ fn summary(found: &Found<Figures>) {
         ("members and witnesses that came back", figures.returns),
         ("holders fenced", figures.fences),
         ("owners that learned of it", figures.lost),
+        ("pools given up for another one", figures.given_up),
         ("processes that stood still", figures.pauses),
         ("processes killed", figures.kills),
         ("processes that ended", figures.ends),

@@ -3,6 +3,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use control::limits::{
+    LINK_BEAT, REOPEN_PAUSE, STANDBY_PAUSE, SWITCH_PATIENCE, TAKE_OVER_PAUSE, TAKE_OVER_SUSPICION,
+};
 use control::take_over::{
     HeldDevice, OwnerBeat, Sighting, Signs, Taking, Verdict, Watch, rest_of_lease,
 };
@@ -19,16 +22,6 @@ const POOL: &str = "pool";
 
 /// Time between two ticks of a controller's loop, on its own clock.
 const TICK: Duration = Duration::from_millis(100);
-
-/// Time between two tries to open the pool.
-const REOPEN_PAUSE: Duration = Duration::from_secs(2);
-
-/// The same while its owner is silent, from that long on.
-const SUSPICION: Duration = Duration::from_secs(1);
-const SUSPICIOUS_PAUSE: Duration = Duration::from_secs(1);
-
-/// How often it says how it is.
-const LINK_BEAT: Duration = Duration::from_millis(500);
 
 /// Its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +66,8 @@ pub(super) struct Controller {
     pub(super) pool: Option<OpenPool>,
     attempt: Option<Attempt>,
     next_try: Duration,
+    /// Until then the pool is expected, since whoever had it let it go or is missed, and tried often.
+    expected_until: Duration,
     next_said: Duration,
     ticked: Duration,
     peers: BTreeMap<u16, Peer>,
@@ -99,6 +94,7 @@ impl Controller {
             pool: None,
             attempt: None,
             next_try: Duration::ZERO,
+            expected_until: Duration::ZERO,
             next_said: Duration::ZERO,
             ticked: Duration::ZERO,
             peers: BTreeMap::new(),
@@ -164,13 +160,35 @@ impl Controller {
         }
     }
 
-    /// The process is killed; what it has under way at the devices goes its way.
-    pub(super) fn kill(&mut self) {
+    /// The process is killed; what it has under way at the devices goes its way, and its connections end.
+    pub(super) fn kill(&mut self, scene: &mut Scene) {
         self.process = Process::Dead;
+        self.tell_others(scene, &Message::Missed { from: self.number() });
         self.kept = self.pool.take().map_or_else(|| self.kept.clone(), |pool| pool.kept().clone());
         self.attempt = None;
         self.inbox.clear();
         self.replies.clear();
+    }
+
+    /// Its pool is to be given up for another controller, if it serves.
+    pub(super) fn give_pool_up(&mut self, scene: &mut Scene) -> bool {
+        let is_here = self.process == Process::Running;
+        let Some(pool) = self.pool.as_mut().filter(|pool| is_here && pool.is_serving()) else {
+            return false;
+        };
+        let client = pool.client();
+        if scene.has(Mistake::LetsGoServing) {
+            self.release_devices(scene, client);
+        } else {
+            pool.close(scene);
+        }
+        true
+    }
+
+    fn release_devices(&self, scene: &mut Scene, client: Client) {
+        for device in 0..scene.devices.len() {
+            scene.send_to_device(self.index, device, OnWire::Release { client });
+        }
     }
 
     /// The process ends by itself, and lets go of what it has.
@@ -180,7 +198,7 @@ impl Controller {
             scene.devices.iter_mut().for_each(|device| device.release(client));
         }
         self.let_go_of_attempt(scene);
-        self.kill();
+        self.kill(scene);
     }
 
     fn let_go_of_attempt(&mut self, scene: &mut Scene) {
@@ -228,20 +246,25 @@ impl Controller {
         let now = self.clock(scene);
         let Some(pool) = &mut self.pool else { return Ok(false) };
         let condition = pool.turn(scene)?;
-        if condition == Condition::Here {
-            return Ok(false);
-        }
-        if condition == Condition::Lost {
-            self.watch.lost(POOL, now);
-            scene.figures.lost += 1;
-        }
+        let pause = match condition {
+            Condition::Here => return Ok(false),
+            Condition::Failed => REOPEN_PAUSE,
+            Condition::Lost => {
+                self.watch.lost(POOL, now);
+                scene.figures.lost += 1;
+                REOPEN_PAUSE
+            }
+            Condition::GivenUp => {
+                scene.figures.given_up += 1;
+                SWITCH_PATIENCE
+            }
+        };
         self.kept = pool.kept().clone();
         let client = pool.client();
         self.pool = None;
-        self.next_try = now + REOPEN_PAUSE;
-        for device in 0..scene.devices.len() {
-            scene.send_to_device(self.index, device, OnWire::Release { client });
-        }
+        self.next_try = now + pause;
+        self.release_devices(scene, client);
+        self.say(scene);
         Ok(true)
     }
 
@@ -252,14 +275,36 @@ impl Controller {
                     self.sessions.insert(host, session);
                 }
                 Message::Command(command) => self.command(scene, command)?,
-                Message::Said(said) => {
-                    let heard = self.clock(scene);
-                    self.peers.insert(said.from, Peer { heard, said });
-                }
+                Message::Said(said) => self.hear_peer(scene, said),
+                Message::Missed { from } => self.miss(scene, from),
                 Message::Told { client, device, told } => self.told(scene, client, (device, told)),
             }
         }
         Ok(())
+    }
+
+    /// Another controller says how it is.
+    fn hear_peer(&mut self, scene: &Scene, said: Said) {
+        let heard = self.clock(scene);
+        let before = self.peers.insert(said.from, Peer { heard, said });
+        let had = before.is_some_and(|peer| peer.said.standing == Standing::Active);
+        if had && said.standing != Standing::Active {
+            self.expect_pool(heard);
+        }
+    }
+
+    /// The connection to another controller has ended.
+    fn miss(&mut self, scene: &Scene, from: u16) {
+        let peer = self.peers.get(&from);
+        if peer.is_some_and(|peer| peer.said.standing == Standing::Active) {
+            self.expect_pool(self.clock(scene));
+        }
+    }
+
+    /// The pool was let go, or is about to be, or nothing moves in it any more: it is tried at once and often.
+    fn expect_pool(&mut self, now: Duration) {
+        self.next_try = now;
+        self.expected_until = now + SWITCH_PATIENCE;
     }
 
     fn command(&mut self, scene: &mut Scene, command: Command) -> Result<(), Violation> {
@@ -318,10 +363,14 @@ impl Controller {
     /// Tells the others how it is.
     fn say(&self, scene: &mut Scene) {
         let said = Said { from: self.number(), life: self.life, standing: self.standing() };
+        self.tell_others(scene, &Message::Said(said));
+    }
+
+    fn tell_others(&self, scene: &mut Scene, message: &Message) {
         for to in 0..usize::from(scene.profile.controllers) {
             let link = (self.index.min(to), self.index.max(to));
             if to != self.index && !scene.cut_links.contains(&link) {
-                scene.send(to, Message::Said(said));
+                scene.send(to, message.clone());
             }
         }
     }
@@ -399,14 +448,15 @@ impl Controller {
         let devices = devices.filter(|devices| !devices.is_empty() && attempt.may_lack(scene));
         let sighting = devices.map(|devices| Sighting { devices });
         self.let_go_of_attempt(scene);
-        self.next_try = now + REOPEN_PAUSE;
+        let is_expected = now < self.expected_until;
+        self.next_try = now + if is_expected { STANDBY_PAUSE } else { REOPEN_PAUSE };
         if was_breaking {
             return;
         }
         self.watch.look(POOL, sighting, (began, now));
         let Some(signs) = self.signs(began) else { return };
-        if signs.silence.is_some_and(|silence| silence >= SUSPICION) {
-            self.next_try = began + SUSPICIOUS_PAUSE;
+        if signs.silence.is_some_and(|silence| silence >= TAKE_OVER_SUSPICION) {
+            self.next_try = began + TAKE_OVER_PAUSE;
         }
         if let Verdict::Take(taking) = self.watch.judge(POOL, signs) {
             self.watch.forget(POOL);

@@ -29,6 +29,8 @@ pub struct Figures {
     pub kills: u64,
     /// Processes that ended by themselves.
     pub ends: u64,
+    /// Pools that were given up for another controller.
+    pub given_up: u64,
     /// Wires to devices, links between controllers, and paths of hosts that were cut.
     pub cuts: u64,
     /// Commands that were not taken since the lease was over, or the pool not here.
@@ -50,6 +52,7 @@ impl std::ops::AddAssign for Figures {
         self.pauses += other.pauses;
         self.kills += other.kills;
         self.ends += other.ends;
+        self.given_up += other.given_up;
         self.cuts += other.cuts;
         self.not_ready += other.not_ready;
     }

@@ -30,11 +30,13 @@ pub enum Mistake {
     AnyBeatIsEnough,
     /// The witness answers that it has written a list, and has not.
     WitnessForgets,
+    /// An owner that is to give the pool up lets its devices go, and serves on.
+    LetsGoServing,
 }
 
 impl Mistake {
     /// Every one.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::OpensBeforeFence,
         Self::FencesOneDevice,
         Self::FenceExpires,
@@ -47,5 +49,6 @@ impl Mistake {
         Self::SparesWitness,
         Self::AnyBeatIsEnough,
         Self::WitnessForgets,
+        Self::LetsGoServing,
     ];
 }

@@ -29,6 +29,9 @@ const OPEN: u64 = 0;
 /// The reading of everything, after the opening.
 const READ_ALL: u64 = 1;
 
+/// The closing.
+const CLOSE: u64 = 2;
+
 /// Time between two tries to bring back members that were lost.
 const RETURN_PAUSE: Duration = Duration::from_secs(1);
 
@@ -43,6 +46,10 @@ enum Stage {
     Open { found: Option<Vec<Value>> },
     /// Hosts were served.
     Serving,
+    /// It is given up for another controller: the engine answers what is under way, and closes.
+    Closing,
+    /// The engine is closed.
+    Closed,
 }
 
 /// What a controller keeps of the pool.
@@ -88,6 +95,8 @@ pub(super) enum Condition {
     Failed,
     /// Another controller has taken it, and nothing of it is under way.
     Lost,
+    /// It is closed, for another controller.
+    GivenUp,
 }
 
 /// What the engine is told of the pool's devices that were opened.
@@ -142,7 +151,7 @@ impl OpenPool {
             is_fenced: false,
             returning: BTreeMap::new(),
             next_return: Duration::ZERO,
-            next_tag: READ_ALL + 1,
+            next_tag: CLOSE + 1,
             replies: VecDeque::new(),
         }
     }
@@ -171,6 +180,13 @@ impl OpenPool {
     /// Whether hosts are served.
     pub(super) fn is_serving(&self) -> bool {
         self.stage == Stage::Serving && !self.is_in_doubt && !self.is_fenced
+    }
+
+    /// It is given up for another controller.
+    pub(super) fn close(&mut self, scene: &mut Scene) {
+        self.stage = Stage::Closing;
+        self.store.change(Tag(CLOSE), Change::Close);
+        scene.tell(13, || format!("client {} closes the pool", self.client));
     }
 
     /// Takes the answer of a device.
@@ -317,8 +333,12 @@ impl OpenPool {
             let what = OnWire::Io { client: self.client, io: io.id.0, operation: io.operation };
             scene.send_to_device(self.controller, device, what);
         }
-        let is_over = self.is_fenced && !self.store.has_io();
-        Ok(if is_over { Condition::Lost } else { Condition::Here })
+        Ok(match self.store.has_io() {
+            true => Condition::Here,
+            false if self.is_fenced => Condition::Lost,
+            false if self.stage == Stage::Closed => Condition::GivenUp,
+            false => Condition::Here,
+        })
     }
 
     fn take_replies(&mut self, scene: &mut Scene) {
@@ -354,6 +374,7 @@ impl OpenPool {
                     self.stage = Stage::Open { found: Some(values_of(&outcome)) };
                 }
                 (READ_ALL, Err(_)) => {}
+                (CLOSE, _) => self.stage = Stage::Closed,
                 (tag, result) if self.has_returned(scene, tag, &result) => {}
                 (tag, result) => self.ended(scene, tag, result)?,
             }

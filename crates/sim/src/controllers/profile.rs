@@ -76,13 +76,15 @@ pub struct Troubles {
     pub isolate: u64,
     /// A controller is killed, and with it its machine: the others lose a device.
     pub machine: u64,
+    /// The pool is to be with another controller.
+    pub switch: u64,
 }
 
 impl Troubles {
     /// All of them, in the order of their names.
-    pub(super) const fn all(self) -> [u64; 8] {
-        let Self { pause, kill, end, wire, link, path, isolate, machine } = self;
-        [pause, kill, end, wire, link, path, isolate, machine]
+    pub(super) const fn all(self) -> [u64; 9] {
+        let Self { pause, kill, end, wire, link, path, isolate, machine, switch } = self;
+        [pause, kill, end, wire, link, path, isolate, machine, switch]
     }
 }
 
@@ -104,7 +106,7 @@ impl Profile {
             blocks: random.pick(&[2, 16, 64, 256]),
             host_patience: random.pick(&[500 * MILLISECOND, 2 * SECOND, 8 * SECOND]),
             read_percent: random.pick(&[20, 50, 80]),
-            take_over_after: Duration::from_secs(random.pick(&[3, 5, 5, 10])),
+            take_over_after: Duration::from_secs(random.pick(&[2, 3, 5, 10])),
             clock_error: random.pick(&[0, 100, 10_000, 30_000]),
             trouble_interval: random.pick(&[200, 500, 1000, 5000]) * MILLISECOND,
             troubles: Troubles {
@@ -116,6 +118,7 @@ impl Profile {
                 path: 1,
                 isolate: 2,
                 machine: 2,
+                switch: 2,
             },
             trouble_lengths: [50, 1000, 3000, 4000, 6000, 12_000, 40_000]
                 .map(|length| length * MILLISECOND)
@@ -169,6 +172,12 @@ impl Profile {
                 self.troubles =
                     Troubles { pause: 3, isolate: 6, machine: 3, ..Troubles::default() };
                 self.trouble_lengths = vec![20 * SECOND, 60 * SECOND];
+                // Few commands a second: a run ends after so many, and others take the pool after seconds.
+                (self.readers, self.depth, self.think) = (1, 1, 4 * MILLISECOND);
+            }
+            Some(Mistake::LetsGoServing) => {
+                self.troubles = Troubles { switch: 5, ..Troubles::default() };
+                self.take_over_after = Duration::from_secs(10);
             }
             Some(_) | None => {}
         }

@@ -81,10 +81,21 @@ pub(super) enum Standing {
 /// What reaches a controller's process.
 #[derive(Clone, Debug)]
 pub(super) enum Message {
-    Login { host: usize, session: u64 },
+    Login {
+        host: usize,
+        session: u64,
+    },
     Command(Command),
     Said(Said),
-    Told { client: Client, device: usize, told: Told },
+    /// The connection of the link to that controller has ended.
+    Missed {
+        from: u16,
+    },
+    Told {
+        client: Client,
+        device: usize,
+        told: Told,
+    },
 }
 
 /// How a device answered an attempt to open it.

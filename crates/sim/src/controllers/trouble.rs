@@ -52,7 +52,8 @@ impl World {
             4 => self.cut_link(controller, length),
             5 => self.cut_path(controller, length),
             6 => self.isolate(controller, length),
-            _ => self.lose_machine(controller, length),
+            7 => self.lose_machine(controller, length),
+            _ => self.switch(),
         }
     }
 
@@ -84,7 +85,7 @@ impl World {
         if self.controllers[controller].process == Process::Dead {
             return;
         }
-        self.controllers[controller].kill();
+        self.controllers[controller].kill(&mut self.scene);
         self.scene.figures.kills += 1;
         self.note(controller, "is killed");
         self.scene.after(length, Event::Restart { controller });
@@ -98,6 +99,15 @@ impl World {
         self.scene.figures.ends += 1;
         self.note(controller, "ends by itself");
         self.scene.after(length, Event::Restart { controller });
+    }
+
+    /// An administrator wants the pool to be with another controller.
+    fn switch(&mut self) {
+        for controller in 0..self.controllers.len() {
+            if self.controllers[controller].give_pool_up(&mut self.scene) {
+                self.note(controller, "gives the pool up");
+            }
+        }
     }
 
     fn cut_wire(&mut self, controller: usize, length: u64) {
