@@ -63,10 +63,24 @@ pub(crate) fn open(
     is_block: bool,
     breaking: &Breaking,
 ) -> Result<OpenFile, OpenError> {
-    let open = open_unreserved(path, is_block)?;
-    match fence::key().filter(|_| is_block) {
-        Some(key) => reserved(path, open, key, breaking),
-        None => Ok(open),
+    let Some(key) = fence::key().filter(|_| is_block) else {
+        return open_unreserved(path, is_block);
+    };
+    look_first(path, key, breaking)?;
+    reserved(path, open_unreserved(path, is_block)?, key, breaking)
+}
+
+/// Refuses a block device that is reserved by somebody else, opened for reading alone: udev examines a disk, under
+/// a lock of its own, whenever a process closes it that could write, and a standby tries several times a second.
+/// What cannot be opened or asked so is left to those who open it for writing.
+fn look_first(path: &Path, key: ReservationKey, breaking: &Breaking) -> Result<(), OpenError> {
+    let mut options = OpenOptions::new();
+    let options = options.read(true).custom_flags(OFlags::DIRECT.bits() as i32);
+    let Ok(file) = options.open(path) else { return Ok(()) };
+    let read = |buffer: &mut [u8]| file.read_exact_at(buffer, OWNER_BEAT_OFFSET);
+    match Reservation::look_for_others(path, &file, key, breaking) {
+        Err(error @ OpenError::Held { .. }) => Err(error.with_owner_beat(read)),
+        Err(_) | Ok(_) => Ok(()),
     }
 }
 
@@ -195,7 +209,7 @@ fn open_direct(options: &mut OpenOptions, path: &Path, is_block: bool) -> io::Re
 
 fn finish(path: &Path, file: File, is_block: bool) -> Result<OpenFile, OpenError> {
     let lock = File::open(path).map_err(os(path, "lock it"))?;
-    if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+    if lock_when_free(&lock, is_block).is_err() {
         let read = |buffer: &mut [u8]| file.read_exact_at(buffer, OWNER_BEAT_OFFSET);
         return Err(in_use(path, holder_of_lock(&lock)).with_owner_beat(read));
     }
@@ -204,6 +218,18 @@ fn finish(path: &Path, file: File, is_block: bool) -> Result<OpenFile, OpenError
     let is_prompt = is_block || is_on_prompt_file_system(&file);
     let write_through = is_block && is_write_through(&file);
     Ok(OpenFile { file, size_bytes, is_prompt, write_through, lock })
+}
+
+/// Locks it. udev has a block device locked for as long as it examines it.
+fn lock_when_free(file: &File, is_block: bool) -> rustix::io::Result<()> {
+    let tries = if is_block { BUSY_TRIES } else { 0 };
+    for _ in 0..tries {
+        if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            return Ok(());
+        }
+        std::thread::sleep(BUSY_PAUSE);
+    }
+    flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
 /// Serves an open file or block device with what `method` says.

@@ -76,11 +76,7 @@ impl Reservation {
         breaking: &Breaking,
     ) -> Result<Option<Self>, OpenError> {
         let os = |what| move |source| OpenError::Os { path: path.to_owned(), what, source };
-        let state = look(file).map_err(os(READ))?;
-        let others = others_of(&state, key);
-        if !others.iter().all(|holder| breaking.includes(holder)) {
-            return Err(held(path, others));
-        }
+        let state = Self::look_for_others(path, file, key, breaking)?;
         let copy = file.try_clone().map_err(os("open it once more"))?;
         match register(file, 0, key.0, IGNORE_KEY) {
             Ok(()) => {}
@@ -105,6 +101,23 @@ impl Reservation {
         let state = look(file).map_err(os(READ))?;
         let others = others_of(&state, key);
         if others.is_empty() { Ok(Some(taken)) } else { Err(held(path, others)) }
+    }
+
+    /// Who is registered; changes nothing.
+    ///
+    /// # Errors
+    /// As for [`Self::take`].
+    pub(crate) fn look_for_others(
+        path: &Path,
+        file: &File,
+        key: ReservationKey,
+        breaking: &Breaking,
+    ) -> Result<State, OpenError> {
+        let os = |source| OpenError::Os { path: path.to_owned(), what: READ, source };
+        let state = look(file).map_err(os)?;
+        let others = others_of(&state, key);
+        let may_take = others.iter().all(|holder| breaking.includes(holder));
+        if may_take { Ok(state) } else { Err(held(path, others)) }
     }
 
     /// Takes the registrations of all others away, and ends what they have under way. The same is done
