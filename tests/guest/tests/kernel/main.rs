@@ -9,3 +9,4 @@ mod multipath;
 mod reservations;
 mod session;
 mod sg3_utils;
+mod take_over;
