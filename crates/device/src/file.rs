@@ -70,9 +70,9 @@ pub(crate) fn open(
     reserved(path, open_unreserved(path, is_block)?, key, breaking)
 }
 
-/// Refuses a block device that is reserved by somebody else, opened for reading alone: udev examines a disk, under
-/// a lock of its own, whenever a process closes it that could write, and a standby tries several times a second.
-/// What cannot be opened or asked so is left to those who open it for writing.
+/// Refuses a block device that is reserved by somebody else, opened for reading alone: udev examines a disk whenever a
+/// process closes it that could write, and a standby tries several times a second. What cannot be opened or asked so
+/// is left to those who open it for writing.
 fn look_first(path: &Path, key: ReservationKey, breaking: &Breaking) -> Result<(), OpenError> {
     let mut options = OpenOptions::new();
     let options = options.read(true).custom_flags(OFlags::DIRECT.bits() as i32);
@@ -209,7 +209,7 @@ fn open_direct(options: &mut OpenOptions, path: &Path, is_block: bool) -> io::Re
 
 fn finish(path: &Path, file: File, is_block: bool) -> Result<OpenFile, OpenError> {
     let lock = File::open(path).map_err(os(path, "lock it"))?;
-    if lock_when_free(&lock, is_block).is_err() {
+    if flock(&lock, lock_of(is_block)).is_err() {
         let read = |buffer: &mut [u8]| file.read_exact_at(buffer, OWNER_BEAT_OFFSET);
         return Err(in_use(path, holder_of_lock(&lock)).with_owner_beat(read));
     }
@@ -220,16 +220,15 @@ fn finish(path: &Path, file: File, is_block: bool) -> Result<OpenFile, OpenError
     Ok(OpenFile { file, size_bytes, is_prompt, write_through, lock })
 }
 
-/// Locks it. udev has a block device locked for as long as it examines it.
-fn lock_when_free(file: &File, is_block: bool) -> rustix::io::Result<()> {
-    let tries = if is_block { BUSY_TRIES } else { 0 };
-    for _ in 0..tries {
-        if flock(file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-            return Ok(());
-        }
-        std::thread::sleep(BUSY_PAUSE);
+/// Keeps others out. Of a block device the kernel gives one to O_EXCL, and the lock is one that udev shares: it locks a
+/// disk that it examines, and as long as it gets none its queue is not empty, so that `udevadm settle` and
+/// who waits for that would wait in vain.
+pub(crate) fn lock_of(is_block: bool) -> FlockOperation {
+    if is_block {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
     }
-    flock(file, FlockOperation::NonBlockingLockExclusive)
 }
 
 /// Serves an open file or block device with what `method` says.

@@ -5,11 +5,11 @@ use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
 use block::{DeviceError, DeviceKind, DeviceName};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{OFlags, flock};
 
 use crate::error::OpenError;
 use crate::fence::Breaking;
-use crate::file::{holder_of_lock, in_use};
+use crate::file::{holder_of_lock, in_use, lock_of};
 use crate::kinds::rbd::Image;
 
 /// A device that keeps its content, open for reading. While it is there no daemon can open it, and it
@@ -70,7 +70,7 @@ impl Reader {
             Some(code) if code == rustix::io::Errno::BUSY.raw_os_error() => in_use(path, None),
             _ => os("open it for reading")(source),
         })?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        if flock(&file, lock_of(kind.is_block_device())).is_err() {
             return Err(in_use(path, holder_of_lock(&file)));
         }
         let size_bytes = rustix::fs::seek(&file, rustix::fs::SeekFrom::End(0))

@@ -18,6 +18,8 @@ struct Shared {
     hosts: u64,
     /// Granules that were written: those of a thin LUN that have space.
     mapped: HashSet<u64>,
+    /// Whether the file was made with this disk, so that a granule that was not written is a hole.
+    is_new: bool,
 }
 
 /// Disks that the same hosts see, by their names.
@@ -67,7 +69,9 @@ impl FileDisk {
     pub fn create(path: &Path, size: u64) -> std::io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
         file.set_len(size)?;
-        Ok(Self::of(path, file, size))
+        let made = Self::of(path, file, size);
+        made.locked().is_new = true;
+        Ok(made)
     }
 
     /// Creates another one for the same hosts.
@@ -102,7 +106,8 @@ impl FileDisk {
     }
 
     fn of(path: &Path, file: File, size: u64) -> Self {
-        let shared = Shared { file, size, reserved_by: None, hosts: 1, mapped: HashSet::new() };
+        let mapped = HashSet::new();
+        let shared = Shared { file, size, reserved_by: None, hosts: 1, mapped, is_new: false };
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let shared = Arc::new(Mutex::new(shared));
         let rack = Rack::default();
@@ -144,25 +149,27 @@ impl FileDisk {
         locked(&self.fate).refused
     }
 
-    /// Whether a write is carried out; if so, its granules have space from then on.
-    fn admit(&self, offset: u64, length: usize) -> Result<(), DiskError> {
+    /// A write that is not refused: its granules have space from then on. Returns whether holes of the file were
+    /// all that was there.
+    fn admit(&self, offset: u64, length: usize) -> Result<bool, DiskError> {
         let granules = offset / GRANULE..(offset + length as u64).div_ceil(GRANULE);
         let mut fate = locked(&self.fate);
         let number = fate.tried;
         fate.tried += 1;
         let mut shared = self.locked();
+        let mapped = granules.clone().filter(|at| shared.mapped.contains(at)).count() as u64;
+        let takes_space = mapped < granules.end - granules.start;
         let refused = match &fate.refusal {
             Refusal::None => false,
             Refusal::Numbers(numbers) => numbers.contains(&number),
-            Refusal::FullFrom(first) => {
-                number >= *first && granules.clone().any(|at| !shared.mapped.contains(&at))
-            }
+            Refusal::FullFrom(first) => number >= *first && takes_space,
         };
-        if !refused {
-            shared.mapped.extend(granules);
-        }
         fate.refused += u64::from(refused);
-        if refused { Err(DiskError::OutOfSpace) } else { Ok(()) }
+        if refused {
+            return Err(DiskError::OutOfSpace);
+        }
+        shared.mapped.extend(granules);
+        Ok(mapped == 0 && shared.is_new)
     }
 
     /// From then on, after so many more writes, everything this host asks for fails: it is dead.
@@ -193,6 +200,11 @@ impl FileDisk {
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no holder panics")
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    const ZEROS: [u8; GRANULE as usize] = [0; GRANULE as usize];
+    bytes.chunks(ZEROS.len()).all(|chunk| *chunk == ZEROS[..chunk.len()])
 }
 
 fn failed(error: std::io::Error) -> DiskError {
@@ -234,8 +246,10 @@ impl Disk for FileDisk {
         let shared = self.reachable()?;
         inside(&shared, offset, bytes.len())?;
         drop(shared);
-        self.admit(offset, bytes.len())?;
-        self.locked().file.write_all_at(bytes, offset).map_err(failed)?;
+        let are_holes = self.admit(offset, bytes.len())?;
+        if !are_holes || !is_zero(bytes) {
+            self.locked().file.write_all_at(bytes, offset).map_err(failed)?;
+        }
         self.wrote();
         Ok(())
     }

@@ -1,7 +1,6 @@
 //! Black-box tests: each file is a process that runs one test at a time, and several files run at once.
 
 use std::collections::VecDeque;
-use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -10,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
 use super::{binaries_in, test_files, tested_folder};
-use crate::{process, workspace};
+use crate::process;
 
 /// Files whose tests mostly wait: for devices that hang, or daemons that open again.
 const WAITING: [&str; 13] = [
