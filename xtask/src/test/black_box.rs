@@ -60,8 +60,8 @@ impl Left {
     }
 }
 
-/// Runs all files in lanes: one that begins with those that mostly wait, and one per processor that begins with the
-/// others.
+/// Runs all files in two lanes, or one per processor: one begins with those that mostly wait, the others with the rest.
+/// A lane that has none left goes on with the other ones.
 pub(super) fn run(processors: usize) -> Result<()> {
     let (waiting, mut busy): (Vec<Tests>, Vec<Tests>) =
         programs()?.into_iter().partition(|tests| WAITING.contains(&tests.name.as_str()));
@@ -80,7 +80,7 @@ pub(super) fn run(processors: usize) -> Result<()> {
     };
     std::thread::scope(|scope| {
         scope.spawn(|| work(Lane::Waiting));
-        for _ in 0..processors {
+        for _ in 1..processors.max(2) {
             scope.spawn(|| work(Lane::Busy));
         }
     });

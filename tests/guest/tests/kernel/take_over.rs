@@ -128,6 +128,9 @@ impl Scene {
     }
 }
 
+/// A step of the set-up.
+type Step = fn(&mut Bench) -> Result<()>;
+
 /// What is done to the owner and the other one while the host writes.
 type Play = fn(&mut Bench, owner: &str, other: &str) -> Result<()>;
 
@@ -155,7 +158,7 @@ fn a_pool_on_reserved_disks_is_taken_over_under_a_multipath_host() -> Result<()>
     prepare(&mut bench)?;
     let mut scene = Scene::default();
     let mut report = Report::new("take_over");
-    let set_up: [(_, fn(&mut Bench) -> Result<()>); 3] = [
+    let set_up: [(&str, Step); 3] = [
         ("a mirror with a witness on one controller", first_controller),
         ("a second one beside it, paired", second_controller),
         ("the host has a path to each, registers and reserves", host),
@@ -337,7 +340,7 @@ fn kill_owner(bench: &mut Bench, owner: &str, other: &str) -> Result<()> {
 /// was made in the same place since.
 fn freeze_owner(bench: &mut Bench, owner: &str, other: &str) -> Result<()> {
     let number = if owner == "a" { 1 } else { 2 };
-    let took = format!("g {owner} events | grep -c 'another owner took' || true");
+    let took = format!("g {owner} events | grep -c 'was taken by another controller' || true");
     let before = bench.sh(&took)?;
     bench.sh(&format!(
         "random 16 /run/old; random 16 /run/new
