@@ -31,28 +31,31 @@ pub(crate) struct Options {
     /// With --kernel: only this scenario; may be repeated.
     #[arg(long, requires = "kernel", value_name = "NAME")]
     scenario: Vec<String>,
-    /// Run the tests of the web page in a browser, and nothing else.
+    /// Run the black-box tests, and nothing else.
     #[arg(long, conflicts_with = "kernel")]
+    black_box: bool,
+    /// Run the tests of the web page in a browser, and nothing else.
+    #[arg(long, conflicts_with_all = ["kernel", "black_box"])]
     browser: bool,
     /// Run the tests of devices rbd: against a Ceph cluster that is started for them, and nothing else.
-    #[arg(long, conflicts_with_all = ["kernel", "browser"])]
+    #[arg(long, conflicts_with_all = ["kernel", "black_box", "browser"])]
     ceph: bool,
     /// Run the tests with programs that others wrote (initiators in Java and Rust, a reader of VMFS in Python), and
     /// nothing else.
-    #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph"])]
+    #[arg(long, conflicts_with_all = ["kernel", "black_box", "browser", "ceph"])]
     foreign: bool,
     /// Run the suites of integrations with platforms (Kubernetes, Proxmox VE, Ansible, Cinder, Terraform, Forklift), and nothing else.
-    #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign"])]
+    #[arg(long, conflicts_with_all = ["kernel", "black_box", "browser", "ceph", "foreign"])]
     integrations: bool,
     /// With --integrations: only the suite of this platform; may be repeated.
     #[arg(long, requires = "integrations", value_name = "NAME")]
     platform: Vec<Platform>,
     /// Build the release before from git's history, replace it by today's programs under load, and
     /// nothing else.
-    #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign", "integrations"])]
+    #[arg(long, conflicts_with_all = ["kernel", "black_box", "browser", "ceph", "foreign", "integrations"])]
     upgrade: bool,
     /// Build OCI images of the programs and of the CSI driver, start them by runc, and nothing else. As root, on Debian.
-    #[arg(long, conflicts_with_all = ["kernel", "browser", "ceph", "foreign", "integrations", "upgrade"])]
+    #[arg(long, conflicts_with_all = ["kernel", "black_box", "browser", "ceph", "foreign", "integrations", "upgrade"])]
     container: bool,
 }
 
@@ -71,6 +74,13 @@ pub(crate) fn run(options: &Options) -> Result<()> {
             measure("setup for the driver", || setup_for_scenarios(&options.scenario)),
             measure("build", build_for_tests),
             measure("linux kernel", || linux_kernel(&options.scenario)),
+        ]);
+    }
+    if options.black_box {
+        return summarize(&[
+            measure("setup", setup::run),
+            measure("build", build_for_tests),
+            measure("black-box tests", || black_box::run(processors())),
         ]);
     }
     if options.browser {
