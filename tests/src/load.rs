@@ -58,16 +58,16 @@ impl Worker {
         self.writes
     }
 
-    /// Writes in a thread of its own until the daemon goes; then gives the worker back.
+    /// Logs in, and then writes in a thread of its own until the daemon goes; then gives the worker back.
     ///
     /// # Errors
-    /// Inside the thread: when the daemon refuses a login or a write.
-    pub fn start(mut self, place: Place) -> JoinHandle<Result<Self>> {
-        thread::spawn(move || {
-            let mut session = self.log_in(&place)?;
-            while self.write_one(&mut session, place.lun)? {}
+    /// When the daemon refuses the login; inside the thread: when it refuses a write.
+    pub fn start(mut self, place: &Place) -> Result<JoinHandle<Result<Self>>> {
+        let (mut session, lun) = (self.log_in(place)?, place.lun);
+        Ok(thread::spawn(move || {
+            while self.write_one(&mut session, lun)? {}
             Ok(self)
-        })
+        }))
     }
 
     fn log_in(&self, place: &Place) -> Result<RawSession> {

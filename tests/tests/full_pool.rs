@@ -84,7 +84,8 @@ impl Bench {
         let used_at_first = space(&array, "used")?;
         io(&array, thin, &["write -P 1 0 64M"])?;
         let place = Place { portal: array.portal(), target: array.target_name()?, lun: load };
-        let workers = (0..2).map(|number| Worker::new(number).start(place.clone())).collect();
+        let workers =
+            (0..2).map(|number| Worker::new(number).start(&place)).collect::<Result<_>>()?;
         array.gantry(&["snapshot", "create", "--group", "s", "p/thin", "p/load"])?;
         io(&array, thin, &["write -P 2 0 16M"])?;
         let kept = map(&array, "p/thin.s")?;

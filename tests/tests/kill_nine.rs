@@ -21,7 +21,8 @@ fn run_load(
     workers: Vec<Worker>,
     ms: u64,
 ) -> Result<Vec<Worker>> {
-    let threads: Vec<_> = workers.into_iter().map(|worker| worker.start(place.clone())).collect();
+    let threads: Vec<_> =
+        workers.into_iter().map(|worker| worker.start(place)).collect::<Result<_>>()?;
     thread::sleep(Duration::from_millis(ms));
     array.kill()?;
     threads.into_iter().map(|thread| thread.join().expect("a worker returns its errors")).collect()

@@ -106,8 +106,8 @@ fn devices_join_and_grow_under_a_verifying_load() -> Result<()> {
     array.create_pool("p", "1G")?;
     let lun = u8::try_from(array.create_lun("p/v", "1G")?)?;
     let place = Place { portal: array.portal(), target: array.target_name()?, lun };
-    let workers = (0..3).map(|number| Worker::new(number).start(place.clone()));
-    let workers: Vec<_> = workers.collect();
+    let workers = (0..3).map(|number| Worker::new(number).start(&place));
+    let workers = workers.collect::<Result<Vec<_>>>()?;
     let total = |array: &Array| number(&pool(array)?, "/space/total_bytes");
     let first = total(&array)?;
     let (added, name) = device(&array, "b.img");
