@@ -65,7 +65,7 @@ fn of_today(array: Array) -> Result<Array> {
 fn host(mut worker: Worker, place: Place, ends: Arc<AtomicBool>) -> JoinHandle<Result<Worker>> {
     thread::spawn(move || {
         loop {
-            worker = worker.start(place.clone()).join().expect("a worker returns its errors")?;
+            worker = worker.start(&place)?.join().expect("a worker returns its errors")?;
             if ends.load(Ordering::SeqCst) {
                 return Ok(worker);
             }
@@ -201,7 +201,7 @@ fn without_the_upgrade_of_pools_the_release_takes_over_again() -> Result<()> {
     let mut worker = Worker::new(0);
     let mut array = of_today(array)?.with_words(&[], &["--no-pool-upgrade"]);
     array.restart()?;
-    let writing = worker.start(place.clone());
+    let writing = worker.start(&place)?;
     wait_for_writes(&array, 300)?;
     check_everything(&array, &before)?;
     array.kill()?;

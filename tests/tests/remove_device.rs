@@ -77,7 +77,8 @@ fn run_and_kill(
     workers: Vec<Worker>,
     time: Duration,
 ) -> Result<Vec<Worker>> {
-    let threads: Vec<_> = workers.into_iter().map(|worker| worker.start(place.clone())).collect();
+    let threads = workers.into_iter().map(|worker| worker.start(place));
+    let threads: Vec<_> = threads.collect::<Result<_>>()?;
     thread::sleep(time);
     array.kill()?;
     threads.into_iter().map(|thread| thread.join().expect("a worker returns its errors")).collect()
