@@ -311,6 +311,37 @@ fn a_pool_goes_after_its_hosts_when_none_of_them_reaches_its_controller_and_come
     stays_at(&pair.first, "no host is anywhere again")
 }
 
+/// How long a host lacks a path before that is told.
+const PATH_MISSED: Duration = Duration::from_secs(60);
+
+#[test]
+fn a_host_that_reaches_one_controller_only_is_named_and_not_cut_off_unasked() -> Result<()> {
+    let pair = Pair::start()?;
+    pair_up(&pair)?;
+    let mut here = pair.host(&pair.first, "lonely")?;
+    let begun = Instant::now();
+    while !metrics(&pair.first)?.contains("\ngantry_hosts_without_path{controller=\"2\"} 1\n") {
+        ensure!(begun.elapsed() < 2 * PATH_MISSED, "it is not told");
+        // A session without commands ends, since this host answers no pings.
+        read(&mut here, pair.lun, 0)?;
+        thread::sleep(Duration::from_secs(1));
+    }
+    let after = begun.elapsed();
+    ensure!(after >= PATH_MISSED - Duration::from_secs(2), "that was early: {after:?}");
+    let events = pair.first.gantry(&["events"])?;
+    let told = "lonely is logged in at controller 1 and not there";
+    ensure!(events.contains(told), "{events}");
+    let refused = pair.first.try_gantry(&["controller", "switch", "p"])?;
+    ensure!(!refused.status.success() && refused.stderr.contains("--force"), "{refused:?}");
+    ensure!(standing(&pair.first)?.as_deref() == Some("active-optimized"), "nothing was changed");
+    pair.first.gantry(&["controller", "switch", "p", "--force"])?;
+    pair.wait_for(&pair.second, "active-optimized")?;
+    let _there = pair.host(&pair.second, "lonely")?;
+    let is_complete =
+        || Ok(pair.first.gantry(&["events"])?.contains("lonely is logged in there, too"));
+    wait_until("that its path has come is told", is_complete)
+}
+
 /// A heartbeat as docs/format.md has it.
 #[derive(Debug, PartialEq, Eq)]
 struct Beat {
