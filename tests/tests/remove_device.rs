@@ -96,7 +96,7 @@ fn a_device_leaves_under_load_over_two_kills_and_is_needed_no_more() -> Result<(
     let place = Place { portal: array.portal(), target: array.target_name()?, lun };
     let mut workers: Vec<_> = (0..WORKERS).map(Worker::new).collect();
 
-    array.gantry(&["pool", "remove-device", "p", "--device", "1", "--rate", "12M"])?;
+    array.gantry(&["pool", "remove-device", "p", "--device", "1", "--rate", "4M"])?;
     let at_first = left_bytes(&array)?;
     ensure!(at_first > 60 << 20, "{at_first} bytes are on it");
     for _ in 0..2 {
