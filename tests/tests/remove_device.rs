@@ -50,7 +50,8 @@ fn left_bytes(array: &Array) -> Result<u64> {
 fn wait_until_gone(array: &Array) -> Result<()> {
     wait_until("the device has left", || {
         let pool = pool(array)?;
-        Ok(pool["departure"].is_null() && pool["state"] == "ready")
+        let has_left = pool["departure"].is_null() && pool["state"] == "ready";
+        Ok(has_left && devices(array)?.iter().all(|(number, _)| *number != 1))
     })
 }
 

@@ -2,6 +2,7 @@
 //! nothing is on them any more.
 
 use api::{ControlDeparture, DepartureAction, EventKind, Problem, Severity};
+use control::claims::Purpose;
 use control::departures;
 use control::tasks::{Departing, Whereabouts};
 use store::{EvacuationStatus, Health};
@@ -89,6 +90,10 @@ impl Management {
             Some((Departing { pool: pool.name.clone(), device: device.uuid }, status))
         });
         let leaves = leaving.as_ref().map(|(departing, _)| departing.device);
+        // The engine has forgotten the device, and the configuration not yet.
+        if leaves.is_none() && self.claims.is_claimed(&pool.name, Purpose::RemoveDevice) {
+            return;
+        }
         if let Some((departing, status)) = leaving {
             self.tasks.look_at_departure(now(), departing, &status);
         }
