@@ -4,7 +4,7 @@
 use block::{BLOCK, Buffer};
 
 use super::member::{MemberNumber, MemberSet};
-use super::sealed::{is_sealed, seal, u64_at, uuid_at};
+use super::sealed::{crc_of, is_sealed, seal, u32_at, u64_at, uuid_at};
 use super::status::MemberState;
 use crate::address::DeviceBlock;
 use crate::limits::MIRROR_ENTRIES_MAX;
@@ -28,6 +28,13 @@ pub(crate) struct ListEntry {
     pub(crate) since: u64,
 }
 
+/// Tells a list from all others, also from those of its generation that somebody else proposed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ListName {
+    pub(crate) generation: u64,
+    crc: u32,
+}
+
 /// The members of a mirror as of one generation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct List {
@@ -40,6 +47,9 @@ pub(crate) struct List {
     /// Generation of the last list that took effect with the witness, before this one was proposed; 0 if there was
     /// none. Two owners that proposed lists apart from each other are told from one another by it.
     pub(crate) basis: u64,
+    /// The list that was sent to the witness last before this one was proposed, if it is not known to be there: it
+    /// may come there at any time.
+    pub(crate) sent: Option<ListName>,
     pub(crate) entries: Vec<ListEntry>,
 }
 
@@ -82,6 +92,7 @@ impl List {
             generation: 1,
             paused: false,
             basis: 0,
+            sent: None,
             entries,
         }
     }
@@ -100,6 +111,10 @@ impl List {
         bytes[48..56].copy_from_slice(&(self.entries.len() as u64).to_le_bytes());
         bytes[56..64].copy_from_slice(&u64::from(self.paused).to_le_bytes());
         bytes[64..72].copy_from_slice(&self.basis.to_le_bytes());
+        if let Some(ListName { generation, crc }) = self.sent {
+            bytes[72..80].copy_from_slice(&generation.to_le_bytes());
+            bytes[80..84].copy_from_slice(&crc.to_le_bytes());
+        }
         let places = bytes[ENTRIES_AT..].as_chunks_mut::<ENTRY_BYTES>().0;
         for (entry, place) in self.entries.iter().zip(places) {
             place[..16].copy_from_slice(&entry.uuid);
@@ -144,8 +159,23 @@ impl List {
             generation: u64_at(bytes, 8),
             paused: u64_at(bytes, 56) != 0,
             basis: u64_at(bytes, 64),
+            sent: (u64_at(bytes, 72) != 0)
+                .then(|| ListName { generation: u64_at(bytes, 72), crc: u32_at(bytes, 80) }),
             entries: entries.collect::<Option<_>>()?,
         })
+    }
+
+    /// What tells it from all others.
+    pub(crate) fn name(&self) -> ListName {
+        ListName { generation: self.generation, crc: crc_of(&self.emit()) }
+    }
+
+    /// Whether it is the list that lies on the witness, or was proposed by somebody who knew of that one. One that was
+    /// not never took effect.
+    pub(crate) fn follows(&self, of_witness: &Self) -> bool {
+        self.basis >= of_witness.generation
+            || self.sent == Some(of_witness.name())
+            || self == of_witness
     }
 
     /// The witness that it relies on.

@@ -14,6 +14,7 @@ impl Mirror {
     pub(super) fn is_settled(&self) -> bool {
         let is_paused_so = self.is_paused == self.list.paused;
         let is_right = self.is_spread && is_paused_so && self.entries() == self.list.entries;
+        let is_right = is_right && !self.must_revoke();
         self.change.is_none() && (self.broken.is_some() || is_right)
     }
 
@@ -58,8 +59,8 @@ impl Mirror {
             }
         }
         let paused = self.is_paused;
-        let (entries, basis) = (self.entries(), self.basis());
-        let list = List { generation, paused, basis, entries, ..self.list.clone() };
+        let (entries, basis, sent) = (self.entries(), self.reliance.basis, self.reliance.sent);
+        let list = List { generation, paused, basis, sent, entries, ..self.list.clone() };
         let members = self.written_to();
         let none = MemberSet::default();
         self.cover_fans();

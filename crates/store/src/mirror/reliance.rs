@@ -1,6 +1,6 @@
 //! Reliance of a mirror on its witness device: what its owner knows of it, and what was found when it was opened.
 
-use super::list::List;
+use super::list::{List, ListName};
 use super::member::MemberSet;
 
 /// What an owner knows of the witness, and of who could open the mirror with it.
@@ -10,6 +10,8 @@ pub(super) struct Reliance {
     pub(super) rivals: MemberSet,
     /// Generation of the last list that took effect with the witness.
     pub(super) basis: u64,
+    /// The list that was sent to the witness last, if it is not known to be there.
+    pub(super) sent: Option<ListName>,
     /// Lists that the witness may hold, of which this owner knows.
     pub(super) known: Vec<List>,
 }
@@ -21,6 +23,8 @@ pub(crate) struct FoundWitness {
     pub(crate) rivals: Vec<[u8; 16]>,
     /// Generation of the last list that took effect with it.
     pub(crate) basis: u64,
+    /// A list that may come to the witness at any time.
+    pub(crate) sent: Option<ListName>,
     /// Lists that rely on it.
     pub(crate) known: Vec<List>,
 }

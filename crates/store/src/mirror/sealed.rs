@@ -18,6 +18,15 @@ pub(super) fn is_sealed(bytes: &[u8]) -> bool {
     bytes.len() == BLOCK as usize && bytes[CRC_AT..] == crc32c(&bytes[..CRC_AT]).to_le_bytes()
 }
 
+/// The checksum of a sealed block.
+pub(super) fn crc_of(bytes: &[u8]) -> u32 {
+    u32_at(bytes, CRC_AT)
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("4 bytes"))
+}
+
 pub(super) fn uuid_at(bytes: &[u8], at: usize) -> [u8; 16] {
     bytes[at..at + 16].try_into().expect("16 bytes")
 }

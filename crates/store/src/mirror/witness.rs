@@ -17,9 +17,9 @@ use super::status::MemberState;
 impl Mirror {
     /// Takes over what was found of its witness.
     pub(super) fn adopt_witness(&mut self, found: FoundWitness) {
-        let FoundWitness { rivals, basis, known } = found;
+        let FoundWitness { rivals, basis, sent, known } = found;
         let rivals = self.places(|member| rivals.contains(&member.uuid));
-        self.reliance = Reliance { rivals, basis, known };
+        self.reliance = Reliance { rivals, basis, sent, known };
     }
 
     /// Whether somebody else could open it with the witness.
@@ -43,14 +43,15 @@ impl Mirror {
         self.witness_there().is_some() || !self.has_rivals_besides(self.written_to())
     }
 
+    /// Whether the durable list leaves the witness out, and members have a newer one that relies on it and never took
+    /// effect: one more without it takes that back. Else the next member that fails could not be left out.
+    pub(super) fn must_revoke(&self) -> bool {
+        self.list.witness().is_none() && self.relies_on_witness() && self.may_propose()
+    }
+
     /// Whether somebody who holds the witness could open it with a member that is not among these.
     pub(super) fn has_rivals_besides(&self, members: MemberSet) -> bool {
         !self.reliance.rivals.without(members).is_empty()
-    }
-
-    /// Generation of the last list that took effect with the witness.
-    pub(super) fn basis(&self) -> u64 {
-        self.reliance.basis
     }
 
     /// A list is being written: whoever finds it on a member relies on it.
@@ -63,6 +64,7 @@ impl Mirror {
 
     /// A list is being written to the witness.
     pub(super) fn note_sent_to_witness(&mut self, list: List) {
+        self.reliance.sent = Some(list.name());
         if !self.reliance.known.contains(&list) {
             self.reliance.known.push(list);
         }
@@ -74,6 +76,7 @@ impl Mirror {
         if self.list.witness().is_some() {
             self.reliance.rivals = self.current_by(&self.list);
             self.reliance.basis = self.list.generation;
+            self.reliance.sent = None;
             self.reliance.known = vec![self.list.clone()];
         }
     }
@@ -111,13 +114,16 @@ impl Mirror {
     /// of somebody who opened the mirror since.
     pub(crate) fn knows_of_witness(&self, found: Option<&List>) -> bool {
         found.is_none_or(|list| {
-            list.generation <= self.reliance.basis || self.reliance.known.contains(list)
+            list.generation <= self.reliance.basis
+                || self.reliance.sent == Some(list.name())
+                || self.reliance.known.contains(list)
         })
     }
 
-    /// The witness that was admitted joins, or comes back.
+    /// The witness that was admitted joins, or comes back, with a list that this owner knows: that one is in effect.
     pub(super) fn join_witness(&mut self, port: &mut Port, place: MemberNumber, newest: u64) {
         self.step = self.step.max((newest + 1).saturating_sub(self.list.generation));
+        self.reliance.basis = self.reliance.basis.max(newest);
         let member = &mut self.members[place];
         (member.state, member.is_listed) = (MemberState::Witness, true);
         let is_as_listed =

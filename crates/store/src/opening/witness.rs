@@ -53,7 +53,9 @@ impl Ruling {
         let naming: Vec<&List> = all.filter(|list| list.witness().is_some()).collect();
         let latest = naming.iter().max_by_key(|list| (list.basis, list.generation));
         let Some(witness) = latest.and_then(|list| list.witness()) else {
-            let (list, found) = (newest_list(&lists)?.clone(), FoundWitness::default());
+            let list = newest_list(&lists)?.clone();
+            let (basis, sent) = (list.basis, list.sent);
+            let found = FoundWitness { basis, sent, ..FoundWitness::default() };
             return Ok(Self { list, assurance: Assurance::Caller, found });
         };
         let own = holders.iter().find(|holder| holder.member == Some(witness));
@@ -80,7 +82,8 @@ impl Ruling {
             }
         };
         let known = naming.into_iter().cloned().collect();
-        let found = FoundWitness { rivals, basis: basis.max(list.basis), known };
+        let (basis, sent) = (basis.max(list.basis), list.sent);
+        let found = FoundWitness { rivals, basis, sent, known };
         // Nobody else's word counts where an administrator wants the mirror opened without it.
         let is_alone = is_forced && assurance != Assurance::Witness;
         let found = if is_alone { FoundWitness { rivals: Vec::new(), ..found } } else { found };
@@ -98,8 +101,8 @@ fn rivals(
     list: &List,
     of_witness: Option<Option<&List>>,
 ) -> Vec<[u8; 16]> {
-    let basis = of_witness.flatten().map_or(0, |list| list.generation);
-    let counts = |one: &&&List| one.basis >= basis || Some(**one) == of_witness.flatten();
+    let of_witness = of_witness.flatten();
+    let counts = |one: &&&List| of_witness.is_none_or(|of_witness| one.follows(of_witness));
     let current = naming.iter().filter(counts).flat_map(|one| one.current());
     let is_behind = |member: &[u8; 16]| {
         let mut others = holders.iter().filter(|holder| holder.newest() != Some(list));
@@ -116,9 +119,8 @@ fn newest_list<'a>(lists: &[&'a List]) -> Result<&'a List, OpenError> {
     if lists.iter().any(differs) { Err(OpenError::Damaged(APART)) } else { Ok(newest) }
 }
 
-/// The newest list that was proposed on the one that the witness has, or that one.
+/// The newest list that was proposed by somebody who knew of the one that the witness has, or that one.
 fn newest_by_witness<'a>(lists: &[&'a List], of_witness: Option<&List>) -> Option<&'a List> {
-    let basis = of_witness.map_or(0, |list| list.generation);
-    let holds = |list: &&&List| list.basis >= basis || Some(**list) == of_witness;
+    let holds = |list: &&&List| of_witness.is_none_or(|of_witness| list.follows(of_witness));
     lists.iter().filter(holds).max_by_key(|list| (list.basis, list.generation)).copied()
 }

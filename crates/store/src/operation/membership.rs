@@ -203,6 +203,7 @@ impl Serving {
             generation: 1,
             paused: false,
             basis: 0,
+            sent: None,
             entries: vec![ListEntry { uuid, size_bytes, state, since: 1 }],
         }
     }

@@ -7,7 +7,7 @@ use super::random::Random;
 use super::*;
 use std::time::Duration;
 
-use crate::{Incident, IoId, MemberSpec, MemberState, Place};
+use crate::{Incident, Io, MemberSpec, MemberState, Place};
 
 mod growth;
 mod opening;
@@ -45,7 +45,7 @@ pub(super) struct Array {
     carried_out: u64,
     fails_at: Option<(u64, u8)>,
     /// I/O of disks that hang.
-    held: Vec<IoId>,
+    held: Vec<Io>,
     next_tag: u64,
 }
 
@@ -157,7 +157,7 @@ impl Array {
             }
             let disk = &mut self.disks[usize::from(io.device)];
             if disk.hangs || disk.holds(&io.operation) {
-                self.held.push(io.id);
+                self.held.push(io);
             } else {
                 let result = disk.serve(io.operation);
                 self.store.completed(io.id, result);

@@ -64,7 +64,7 @@ fn what_a_mirror_that_did_not_join_still_had_under_way_is_no_matter_to_the_next_
     array.change(Change::AddDevice(second([4, 5]))).unwrap();
     let late = std::mem::take(&mut array.held);
     assert!(!late.is_empty());
-    for (number, id) in late.into_iter().enumerate() {
+    for (number, Io { id, .. }) in late.into_iter().enumerate() {
         let result = if number % 2 == 0 { Ok(None) } else { Err(DeviceError::Os(5)) };
         array.store.completed(id, result);
     }

@@ -208,6 +208,104 @@ fn a_witness_that_takes_no_list_is_left_out_again_and_nothing_is_lost() {
     assert!(opened_elsewhere(&array, &[0, WITNESS]).unwrap().read(0, 4096) == pattern(2, 4096));
 }
 
+/// A mirror whose second member was away and comes back; the list that says so is still on its way to the witness, which
+/// hangs, and is left out for it.
+fn with_a_list_on_its_way() -> Array {
+    let mut array = array();
+    array.disks[1].fails = true;
+    array.write(0, &pattern(2, 4096));
+    array.disks[1].fails = false;
+    array.disks[usize::from(WITNESS)].hangs = true;
+    array.change(Change::ReturnMember { member: member(1) }).unwrap();
+    array.settle();
+    let states = [0, 1, WITNESS].map(|slot| array.state(slot));
+    assert_eq!(
+        states,
+        [MemberState::Current, MemberState::Current, MemberState::WitnessAbsent],
+        "it goes on without"
+    );
+    array
+}
+
+/// What hung is carried out at last; `told` if the store hears of it.
+fn let_go(array: &mut Array, told: bool) {
+    array.disks[usize::from(WITNESS)].hangs = false;
+    for Io { id, operation, .. } in std::mem::take(&mut array.held) {
+        let result = array.disks[usize::from(WITNESS)].serve(operation);
+        if told {
+            array.store.completed(id, result);
+        }
+    }
+}
+
+#[test]
+fn a_list_that_comes_to_the_witness_late_does_not_overrule_those_that_follow_it() {
+    let mut array = with_a_list_on_its_way();
+    array.disks[0].fails = true;
+    array.write(0, &pattern(3, 4096));
+    // Its owner is dead, another one opens it without the witness and goes on, and then it comes.
+    let mut again = opened_elsewhere(&array, &[1]).unwrap();
+    again.write(4096, &pattern(4, 4096));
+    let_go(&mut array, false);
+    again.disks[usize::from(WITNESS)] = array.disks[usize::from(WITNESS)].clone();
+    for mut one in [array, again] {
+        one.disks[0].fails = false;
+        let late = own_list(&one, WITNESS);
+        assert_eq!(late.entry([101; 16]).unwrap().state, MemberState::Resilvering);
+        assert!(own_list(&one, 1).basis < late.generation);
+        let left = one.fork().open_with(&[1], shared(&one)).unwrap().read(0, 8192);
+        assert!(left[..4096] == pattern(3, 4096));
+        for slots in [&[0, 1, WITNESS][..], &[1, WITNESS], &[1]] {
+            let mut other = opened_elsewhere(&one, slots).unwrap();
+            assert_eq!(other.state(0), MemberState::Absent, "{slots:?}");
+            assert!(other.read(0, 8192) == left, "{slots:?}");
+        }
+        assert!(is_missing(opened_elsewhere(&one, &[0, WITNESS])));
+        assert!(is_missing(opened_elsewhere(&one, &[0])));
+        // Whoever opened it without the witness takes it back.
+        let mut other = opened_elsewhere(&one, &[1]).unwrap();
+        other.change(Change::ReturnWitness { member: member(WITNESS) }).unwrap();
+        assert_eq!(other.state(WITNESS), MemberState::Witness);
+        assert!(is_missing(opened_elsewhere(&other, &[0, WITNESS])));
+    }
+}
+
+#[test]
+fn a_witness_that_comes_back_with_a_list_on_its_way_and_fails_at_the_next_overrules_nothing() {
+    let mut array = with_a_list_on_its_way();
+    let_go(&mut array, true);
+    array.disks[usize::from(WITNESS)].refuses_writes = true;
+    assert!(array.change(Change::ReturnWitness { member: member(WITNESS) }).is_err());
+    array.settle();
+    assert!(!array.store.mirrors().next().unwrap().relies_on_witness());
+    array.disks[0].fails = true;
+    array.write(0, &pattern(3, 4096));
+    array.disks[0].fails = false;
+    for slots in [&[0, 1, WITNESS][..], &[1, WITNESS], &[1]] {
+        let mut other = opened_elsewhere(&array, slots).unwrap();
+        assert!(other.read(0, 4096) == pattern(3, 4096), "{slots:?}");
+    }
+    assert!(is_missing(opened_elsewhere(&array, &[0, WITNESS])));
+}
+
+#[test]
+fn a_member_comes_back_when_the_list_that_left_it_out_is_in_effect_and_not_before() {
+    let mut array = array();
+    array.disks[1].fails = true;
+    array.disks[usize::from(WITNESS)].fails = true;
+    assert!(!is_answered(&mut array, 2));
+    array.disks[1].fails = false;
+    array.store.change(Tag(901), Change::ReturnMember { member: member(1) });
+    array.pump();
+    // A list without the witness that calls it resilvering would open the first member alone, and it may lack that list.
+    assert_eq!(array.state(1), MemberState::Absent);
+    assert!(is_missing(opened_elsewhere(&array, &[0])));
+    array.disks[usize::from(WITNESS)].fails = false;
+    array.change(Change::ReturnWitness { member: member(WITNESS) }).unwrap();
+    array.settle();
+    assert_eq!(array.state(1), MemberState::Current);
+}
+
 #[test]
 fn a_witness_that_left_says_nothing_and_another_one_takes_its_place() {
     let mut array = array();
