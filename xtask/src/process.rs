@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::Read;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -32,15 +33,17 @@ pub(crate) fn run_with<S: AsRef<OsStr>>(
     Ok(())
 }
 
-/// The same; what it prints, to both streams, is returned instead of shown.
+/// The same, in a folder; what it prints, to both streams, is returned instead of shown.
 pub(crate) fn run_unseen<S: AsRef<OsStr>>(
     program: &str,
     arguments: &[S],
     variables: &[(&str, &OsStr)],
+    folder: &Path,
 ) -> Result<(String, Result<()>)> {
     let shown = shown(program, arguments);
     let (mut reader, writer) = std::io::pipe()?;
     let mut child = command(program, arguments)
+        .current_dir(folder)
         .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .stdout(writer.try_clone()?)

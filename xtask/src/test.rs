@@ -1,6 +1,6 @@
 //! Test pipeline: everything that must be fine before a change goes in.
 
-mod black_box;
+mod programs;
 
 use std::ffi::OsStr;
 use std::num::NonZero;
@@ -12,6 +12,7 @@ use clap::{Args, ValueEnum};
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
+use self::programs::Kind;
 use crate::ceph_cluster::Cluster;
 use crate::integrations::Platform;
 use crate::package::{self, image};
@@ -80,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return summarize(&[
             measure("setup", setup::run),
             measure("build", build_for_tests),
-            measure("black-box tests", || black_box::run(processors())),
+            measure("black-box tests", || programs::run(&[Kind::BlackBox], processors())),
         ]);
     }
     if options.browser {
@@ -144,10 +145,11 @@ fn everything(options: &Options) -> Result<()> {
         measure("setup", setup::run),
         measure("build", build_for_tests),
         measure("check", check::run),
-        measure("unit tests", unit_tests),
         measure("simulator", || search_by_simulators(options.sim_seconds)),
         measure("planted bugs are found", hunt_by_simulators),
-        measure("black-box tests", || black_box::run(processors())),
+        measure("unit and black-box tests", || {
+            programs::run(&[Kind::Unit, Kind::BlackBox], processors())
+        }),
         measure("foreign initiators", foreign_initiators),
         measure("browser tests", browser_tests),
     ];
@@ -184,15 +186,6 @@ fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-fn unit_tests() -> Result<()> {
-    let targets = ["--lib", "--bins"].map(str::to_owned).into_iter();
-    // Those of a package of ours beside its source; the folder 'tests' is the black box's.
-    let beside = named(&test_files("crates")?).into_iter();
-    let targets: Vec<String> =
-        ["--quiet".to_owned()].into_iter().chain(targets).chain(beside).collect();
-    cargo_test(&targets, &[], &[])
-}
-
 /// Tests of what is built already.
 fn cargo_test(targets: &[String], options: &[&str], variables: &[(&str, &OsStr)]) -> Result<()> {
     process::run_with(&process::cargo(), &cargo_arguments(targets, options), variables)
@@ -205,20 +198,6 @@ fn cargo_arguments(targets: &[String], options: &[&str]) -> Vec<String> {
     let targets = targets.iter().map(String::as_str);
     let all = head.chain(targets).chain(["--"]).chain(options.iter().copied());
     all.map(str::to_owned).collect()
-}
-
-/// Names of the integration tests of packages below a folder.
-fn test_files(folder: &str) -> Result<Vec<String>> {
-    let sources = workspace::sources("rs")?.into_iter();
-    let own = sources.filter(|path| path.starts_with(folder));
-    let tests = own.filter(|path| path.parent().is_some_and(|parent| parent.ends_with("tests")));
-    let is_target = |path: &PathBuf| {
-        let package = path.parent().and_then(Path::parent);
-        package.is_some_and(|package| workspace::root().join(package).join("Cargo.toml").exists())
-    };
-    let names =
-        tests.filter(is_target).filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
-    Ok(names.collect())
 }
 
 /// Builds the binaries that measurements run, optimised.

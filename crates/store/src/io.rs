@@ -167,7 +167,7 @@ impl IoQueue {
         match at {
             At::Plain(slot) => self.put(device, Place::Plain(slot)),
             At::Mirror(found) => {
-                let mirror = self.mirrors.add(found);
+                let mirror = self.mirrors.add(*found);
                 self.put(device, Place::Mirror(mirror));
                 self.collect();
             }
@@ -195,7 +195,7 @@ impl IoQueue {
 
     /// The next device is a mirror.
     pub(crate) fn add_mirror(&mut self, found: Found) {
-        self.add_found(self.next_device(), At::Mirror(found));
+        self.add_found(self.next_device(), At::Mirror(Box::new(found)));
     }
 
     /// A device did not join, or has left.

@@ -126,7 +126,7 @@ pub(crate) enum At {
     /// In this slot.
     Plain(u8),
     /// In the slots of a mirror's members.
-    Mirror(Found),
+    Mirror(Box<Found>),
 }
 
 impl Index<MirrorNumber> for Vec<Mirror> {

@@ -241,9 +241,15 @@ impl Pool {
 pub(crate) fn pattern(seed: u64, length: usize) -> Vec<u8> {
     let mix = |at: u64| {
         let word = (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (seed + 1) << 32;
-        (word ^ word >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56
+        (word ^ word >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
     };
-    (0..length as u64).map(|at| mix(at) as u8 | 1).collect()
+    let mut bytes = vec![0; length];
+    for (at, place) in (0..).zip(bytes.chunks_mut(8)) {
+        // No byte is zero.
+        let word = mix(at) | 0x0101_0101_0101_0101;
+        place.copy_from_slice(&word.to_le_bytes()[..place.len()]);
+    }
+    bytes
 }
 
 #[test]

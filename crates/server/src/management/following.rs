@@ -88,12 +88,10 @@ impl Management {
             return;
         }
         let here = connected(sessions).collect();
-        let mut missing = std::mem::take(&mut following.missing);
-        let look = |(number, there): (&u16, &&BTreeSet<u32>)| {
-            (*number, missing.look(*number, &here, there, now))
+        let look = |(number, there): (u16, &BTreeSet<u32>)| {
+            (number, following.missing.look(number, &here, there, now))
         };
-        let news: Vec<(u16, News)> = heard.iter().map(look).collect();
-        self.peers.following.missing = missing;
+        let news: Vec<(u16, News)> = heard.into_iter().map(look).collect();
         for (number, news) in news {
             self.tell_of_paths(number, &news);
         }
@@ -106,15 +104,13 @@ impl Management {
             let message = format!(
                 "{} logged in at controller {own} and not there, so there is no way to a pool that is there: add that one's portals, and \
                  look at the network in front of it",
-                words_of(lacking, "is", "are")
+                words_of(lacking)
             );
             self.events.note(Severity::Warning, object.clone(), message);
         }
         if !complete.is_empty() {
-            let message = format!(
-                "{} logged in there, too, as at controller {own}",
-                words_of(complete, "is", "are")
-            );
+            let message =
+                format!("{} logged in there, too, as at controller {own}", words_of(complete));
             self.events.note(Severity::Information, object, message);
         }
     }
@@ -134,12 +130,19 @@ impl Management {
         if hosts.are_among(self.peers.following.here.as_ref()?) {
             return None;
         }
-        let uuid = hexadecimal(&self.configuration.pools.get(name)?.uuid);
         // Also one at which an administrator gave it away: they did not mean that nobody has it.
-        let would_take = |view: &View| view.is_paired && fail_back::would_take(view, &uuid);
-        let mut others = self.peers.views.iter();
-        let there = others.find(|(_, view)| would_take(view) && has_hosts(view, hosts))?;
-        Some(*there.0)
+        let mut takers = self.takers_of(name);
+        takers.find(|(_, view)| has_hosts(view, hosts)).map(|(number, _)| number)
+    }
+
+    /// The paired controllers that would take a pool.
+    fn takers_of(&self, name: &str) -> impl Iterator<Item = (u16, &View)> {
+        let uuid = self.configuration.pools.get(name).map(|pool| hexadecimal(&pool.uuid));
+        let views = self.peers.views.iter().map(|(number, view)| (*number, view));
+        views.filter(move |(_, view)| {
+            let would_take = |uuid: &String| fail_back::would_take(view, uuid);
+            view.is_paired && uuid.as_ref().is_some_and(would_take)
+        })
     }
 
     /// Whether hosts of a pool are here, and the other controller says that none is there.
@@ -167,17 +170,7 @@ impl Management {
         let FollowingHosts { here, of_pools, missing, .. } = &self.peers.following;
         let (Some(here), Some(hosts)) = (here, of_pools.1.get(name)) else { return Ok(()) };
         let own: BTreeSet<u32> = here.iter().copied().filter(|host| hosts.has(*host)).collect();
-        let uuid = self.configuration.pools.get(name).map(|pool| hexadecimal(&pool.uuid));
-        let would_take = |view: &View| {
-            view.is_paired && uuid.as_ref().is_some_and(|uuid| fail_back::would_take(view, uuid))
-        };
-        let takers: Vec<u16> = self
-            .peers
-            .views
-            .iter()
-            .filter(|(_, view)| would_take(view))
-            .map(|(number, _)| *number)
-            .collect();
+        let takers: Vec<u16> = self.takers_of(name).map(|(number, _)| number).collect();
         let is_cut_off = |number: &u16| own.is_subset(&missing.lacking(*number).collect());
         if own.is_empty() || takers.is_empty() || !takers.iter().all(is_cut_off) {
             return Ok(());
@@ -249,10 +242,10 @@ fn connected(sessions: &Sessions) -> impl Iterator<Item = &str> {
 }
 
 /// Some hosts by name, how many others, and the verb.
-fn words_of(hosts: &[String], one: &str, several: &str) -> String {
+fn words_of(hosts: &[String]) -> String {
     let named = &hosts[..hosts.len().min(HOSTS_NAMED_MAX)];
     let others = hosts.len() - named.len();
     let others = if others > 0 { format!(" and {others} others") } else { String::new() };
-    let verb = if hosts.len() == 1 { one } else { several };
+    let verb = if hosts.len() == 1 { "is" } else { "are" };
     format!("{}{others} {verb}", named.join(", "))
 }

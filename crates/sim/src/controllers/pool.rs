@@ -333,11 +333,14 @@ impl OpenPool {
             let what = OnWire::Io { client: self.client, io: io.id.0, operation: io.operation };
             scene.send_to_device(self.controller, device, what);
         }
-        Ok(match self.store.has_io() {
-            true => Condition::Here,
-            false if self.is_fenced => Condition::Lost,
-            false if self.stage == Stage::Closed => Condition::GivenUp,
-            false => Condition::Here,
+        Ok(if self.store.has_io() {
+            Condition::Here
+        } else if self.is_fenced {
+            Condition::Lost
+        } else if self.stage == Stage::Closed {
+            Condition::GivenUp
+        } else {
+            Condition::Here
         })
     }
 

@@ -295,7 +295,8 @@ impl OpeningState {
         let expected = blocks * BLOCK;
         let slots = self.slots_of(device, Some(uuid));
         if let Some(&(_, label)) = slots.iter().find(|(_, label)| label.is_mirror) {
-            return Ok(At::Mirror(self.find_mirror(device, label, &slots, expected)?));
+            let found = self.find_mirror(device, label, &slots, expected)?;
+            return Ok(At::Mirror(Box::new(found)));
         }
         let index = device.index();
         let at_its_place = slots.iter().find(|(position, _)| *position == index);

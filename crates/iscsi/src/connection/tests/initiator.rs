@@ -172,8 +172,8 @@ impl Initiator {
     /// Everything that the target sends now.
     pub(super) fn answers(&mut self) -> Vec<Pdu> {
         self.collect_output(1000);
-        let mut rest = std::mem::take(&mut self.output);
-        let mut pdus = Vec::new();
+        let output = std::mem::take(&mut self.output);
+        let (mut rest, mut pdus) = (&output[..], Vec::new());
         while !rest.is_empty() {
             pdus.push(self.parse(&mut rest));
         }
@@ -207,25 +207,18 @@ impl Initiator {
         std::mem::take(&mut self.output)
     }
 
-    fn parse(&self, bytes: &mut Vec<u8>) -> Pdu {
-        let mut rest = bytes.split_off(48);
-        let bhs = Bhs(bytes[..].try_into().unwrap());
+    fn parse(&self, bytes: &mut &[u8]) -> Pdu {
+        let mut take = |length: usize| bytes.split_off(..length).unwrap();
+        let bhs = Bhs(take(48).try_into().unwrap());
         if self.header_digest {
-            let tail = rest.split_off(4);
-            assert_eq!(rest, crc32c::crc32c(&bhs.0).to_le_bytes());
-            rest = tail;
+            assert_eq!(take(4), crc32c::crc32c(&bhs.0).to_le_bytes());
         }
         let length = bhs.data_segment_length();
-        let mut data = rest;
-        let mut tail = data.split_off(length.next_multiple_of(4));
+        let data = take(length.next_multiple_of(4));
         if self.data_digest && length > 0 {
-            let after = tail.split_off(4);
-            assert_eq!(tail, crc32c::crc32c(&data).to_le_bytes());
-            tail = after;
+            assert_eq!(take(4), crc32c::crc32c(data).to_le_bytes());
         }
-        data.truncate(length);
-        *bytes = tail;
-        Pdu { bhs, ahs: Vec::new(), data }
+        Pdu { bhs, ahs: Vec::new(), data: data[..length].to_vec() }
     }
 }
 
