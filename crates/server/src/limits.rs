@@ -402,6 +402,10 @@ pub const LINK_CONNECTIONS_PER_ADDRESS: usize = 16;
 /// The pause before a peer is connected to again after that failed.
 pub const LINK_RETRY: Duration = Duration::from_secs(1);
 
+/// Records of another controller's pools that could not be taken, of which administrators are told once each; then
+/// what was told is forgotten.
+pub const RECORD_PROBLEMS_MAX: usize = 256;
+
 /// How long a controller whose configuration cannot be saved waits before it takes records of another one's
 /// pools again.
 pub const RECORDS_HEARD_AGAIN: Duration = Duration::from_secs(10);

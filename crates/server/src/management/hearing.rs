@@ -18,7 +18,7 @@ use super::pools::absent_export;
 use super::{Management, hexadecimal};
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
-use crate::limits::RECORDS_HEARD_AGAIN;
+use crate::limits::{RECORD_PROBLEMS_MAX, RECORDS_HEARD_AGAIN};
 
 /// How far the records of others' pools were heard.
 #[derive(Default)]
@@ -137,7 +137,11 @@ impl Management {
             return;
         }
         for problem in problems {
-            if self.peers.hearing.problems.insert(problem.clone()) {
+            let told = &mut self.peers.hearing.problems;
+            if told.len() >= RECORD_PROBLEMS_MAX {
+                told.clear();
+            }
+            if told.insert(problem.clone()) {
                 let message = format!("not taken from the controller that serves it: {problem}");
                 self.events.note(Severity::Warning, format!("pool {name}"), message);
             }
