@@ -237,6 +237,8 @@ fn a_pool_stays_where_fail_back_is_off_held_by_hand_or_its_controller_is_in_main
     stays(&pair, Some("controller 1 is in maintenance"))?;
     let table = pair.second.gantry(&["controller", "list"])?;
     ensure!(table.contains("1 (in maintenance)"), "{table}");
+    let refused = pair.second.try_gantry(&["controller", "switch", "p"])?;
+    ensure!(refused.stderr.contains("controller 1 is in maintenance"), "{refused:?}");
     // It was not lost: it is not waited for longer than before.
     pair.first.gantry(&["controller", "maintenance", "off"])?;
     pair.wait_for(&pair.first, "active-optimized")?;

@@ -136,8 +136,8 @@ routes! {
     ResumePool: post("/v1/pools/{pool}/resume", Role::Admin,
         || gives(one::<Pool>()).may_take::<ResumePool>())
         .changes(Route::ShowPool),
-    /// Give a pool up, so that another controller of the array takes it; with `force=true` also if none of its
-    /// hosts has a path to that one.
+    /// Give a pool up, so that another controller of the array takes it; with `force=true` also if none of those
+    /// that are known would take it, or none of its hosts has a path there.
     SwitchPool: post("/v1/pools/{pool}/switch", Role::Admin, || gives(one::<Pool>()))
         .changes(Route::ShowPool),
     /// When someone is told how full a pool is, from [`crate::Thresholds`].

@@ -438,7 +438,7 @@ pub(crate) enum ControllerCommand {
     Switch {
         /// The pool.
         pool: String,
-        /// Also if none of its hosts has a path to that controller.
+        /// Also if no controller that is known would take it, or none of its hosts has a path there.
         #[arg(long)]
         force: bool,
     },

@@ -11,6 +11,7 @@ use control::link::Readiness;
 use control::reopening::Trouble;
 
 use super::interchange::flag;
+use super::problems::conflict;
 use super::{Management, Parameters, Progress, hexadecimal};
 use crate::data_plane::DataPlane;
 use crate::link::View;
@@ -35,11 +36,33 @@ impl Management {
     ) -> Result<Progress, Problem> {
         let name = parameters.get("pool");
         if !flag(parameters, "force")? {
+            self.check_others_would_take(name)?;
             self.check_hosts_reach_others(plane, name)?;
         }
         let begun = self.switch_pool(plane, name)?;
         self.peers.fail_back.given_away.insert(name.to_owned());
         Ok(begun)
+    }
+
+    /// That another controller would take a pool which is let go, as far as they say so.
+    ///
+    /// # Errors
+    /// When others are paired, and none of them would: why.
+    fn check_others_would_take(&self, name: &str) -> Result<(), Problem> {
+        let Some(pool) = self.configuration.pools.get(name) else { return Ok(()) };
+        let uuid = hexadecimal(&pool.uuid);
+        let paired = self.peers.views.iter().filter(|(_, view)| view.is_paired);
+        let refusals: Option<Vec<String>> = paired
+            .map(|(number, view)| Some(format!("controller {number} {}", refusal(view, &uuid)?)))
+            .collect();
+        let Some(refusals) = refusals.filter(|refusals| !refusals.is_empty()) else {
+            return Ok(());
+        };
+        Err(conflict(&format!(
+            "nobody would take pool '{name}': {}. Its hosts would wait until it is opened here again; force it if you \
+             know better ('gantry controller switch {name} --force', force=true). Nothing was changed",
+            refusals.join("; ")
+        )))
     }
 
     /// Which pools this controller would take, as it says on the link.
@@ -170,9 +193,42 @@ impl Management {
     }
 }
 
+/// Why another controller would not take a pool that is let go; `None` if it would, or if its program does not say it.
+fn refusal(view: &View, pool: &str) -> Option<&'static str> {
+    if !view.is_reachable {
+        return Some("is not heard on the link");
+    }
+    if view.readiness.as_ref()?.maintenance {
+        return Some("is in maintenance");
+    }
+    (!would_take(view, pool)).then_some("does not say that it reaches all of its devices")
+}
+
 /// Whether a controller that is heard would take a pool that is let go.
 pub(super) fn would_take(view: &View, pool: &str) -> bool {
     let is_ready =
         |readiness: &Readiness| !readiness.maintenance && readiness.reaches.contains(pool);
     view.readiness.as_ref().is_some_and(is_ready) && view.state_of(pool) == Some(PathState::Standby)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_controller_would_take_what_it_reaches_and_else_it_is_said_why_not() {
+        let mut view = View::default();
+        assert_eq!(refusal(&view, "ab"), Some("is not heard on the link"));
+        view.is_reachable = true;
+        assert_eq!(refusal(&view, "ab"), None, "an older program does not say it");
+        view.pools = Some([("ab".to_owned(), PathState::Standby)].into());
+        view.readiness = Some(Readiness::default());
+        assert_eq!(refusal(&view, "ab"), Some("does not say that it reaches all of its devices"));
+        view.readiness =
+            Some(Readiness { reaches: ["ab".to_owned()].into(), ..Readiness::default() });
+        assert_eq!(refusal(&view, "ab"), None);
+        view.readiness =
+            view.readiness.map(|readiness| Readiness { maintenance: true, ..readiness });
+        assert_eq!(refusal(&view, "ab"), Some("is in maintenance"));
+    }
 }
