@@ -174,6 +174,12 @@ impl Profile {
                 self.trouble_lengths = vec![20 * SECOND, 60 * SECOND];
                 // Few commands a second: a run ends after so many, and others take the pool after seconds.
                 (self.readers, self.depth, self.think) = (1, 1, 4 * MILLISECOND);
+                // The owner lives, and is read from while others write elsewhere.
+                if self.mistake == Some(Mistake::AnyBeatIsEnough) {
+                    self.readers = 2;
+                    self.troubles = Troubles { isolate: 1, ..Troubles::default() };
+                    self.take_over_after = Duration::from_secs(2);
+                }
             }
             Some(Mistake::LetsGoServing) => {
                 self.troubles = Troubles { switch: 5, ..Troubles::default() };
