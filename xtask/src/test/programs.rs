@@ -80,8 +80,8 @@ impl Left {
     }
 }
 
-/// Runs all programs of these kinds: in a lane for each processor, and one more that begins with those that mostly wait.
-/// A lane that has none left goes on with the others'.
+/// Runs all programs of these kinds, in two lanes or one per processor: one begins with those that mostly wait, the others
+/// with the rest. A lane that has none left goes on with the others'.
 pub(super) fn run(kinds: &[Kind], processors: usize) -> Result<()> {
     let (waiting, mut busy): (Vec<Tests>, Vec<Tests>) =
         built(kinds)?.into_iter().partition(|tests| WAITING.contains(&tests.name.as_str()));
@@ -100,7 +100,7 @@ pub(super) fn run(kinds: &[Kind], processors: usize) -> Result<()> {
     };
     std::thread::scope(|scope| {
         scope.spawn(|| work(Lane::Waiting));
-        for _ in 0..processors {
+        for _ in 1..processors.max(2) {
             scope.spawn(|| work(Lane::Busy));
         }
     });
