@@ -59,7 +59,7 @@ impl Mirror {
             }
         }
         let paused = self.is_paused;
-        let (entries, basis, sent) = (self.entries(), self.reliance.basis, self.reliance.sent);
+        let (entries, (basis, sent)) = (self.entries(), self.at_witness());
         let list = List { generation, paused, basis, sent, entries, ..self.list.clone() };
         let members = self.written_to();
         let none = MemberSet::default();

@@ -8,7 +8,7 @@
 //! list on the witness decides: what was proposed on an older one than it never took effect.
 
 use super::Mirror;
-use super::list::{List, ListChange};
+use super::list::{List, ListChange, ListName};
 use super::member::{MemberNumber, MemberSet};
 use super::port::Port;
 use super::reliance::{FoundWitness, Reliance};
@@ -52,6 +52,11 @@ impl Mirror {
     /// Whether somebody who holds the witness could open it with a member that is not among these.
     pub(super) fn has_rivals_besides(&self, members: MemberSet) -> bool {
         !self.reliance.rivals.without(members).is_empty()
+    }
+
+    /// Generation of the last list that took effect with the witness, and the one that may come there after it.
+    pub(super) fn at_witness(&self) -> (u64, Option<ListName>) {
+        (self.reliance.basis, self.reliance.sent)
     }
 
     /// A list is being written: whoever finds it on a member relies on it.
