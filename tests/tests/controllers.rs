@@ -330,8 +330,9 @@ fn paired_controllers_tell_each_other_what_they_serve_and_are_missed_when_they_a
     assert_eq!(told(&pair.first)?.as_deref(), Some("standby"));
     let table = pair.second.gantry(&["controller", "list"])?;
     assert!(table.contains("heard"), "{table}");
-    let refused =
-        pair.second.try_gantry(&["volume", "create", "p/w", "--size", "1M"])?.failure()?;
+    let image = format!("file:{}", pair.second.beside("q.img").display());
+    let create = ["pool", "create", "q", "--device", &image, "--size", "64M"];
+    let refused = pair.second.try_gantry(&create)?.failure()?;
     assert!(refused.contains("ask controller 1, which has pool p"), "{refused}");
     let metrics = Request::new("GET", "/metrics")
         .send_to_socket(&pair.second.data().join("gantry.sock"))?

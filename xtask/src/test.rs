@@ -32,6 +32,9 @@ pub(crate) struct Options {
     /// With --kernel: only this scenario; may be repeated.
     #[arg(long, requires = "kernel", value_name = "NAME")]
     scenario: Vec<String>,
+    /// Run this scenario of the Linux kernel's initiator, too, beside the other tests; may be repeated.
+    #[arg(long, value_name = "NAME")]
+    with_scenario: Vec<String>,
     /// Run the black-box tests, and nothing else.
     #[arg(long, conflicts_with = "kernel")]
     black_box: bool,
@@ -141,20 +144,56 @@ fn integration_suites(wanted: &[Platform]) -> Result<()> {
 
 fn everything(options: &Options) -> Result<()> {
     disk_space::check()?;
-    let outcomes = [
+    let mut outcomes = vec![
         measure("setup", setup::run),
         measure("build", build_for_tests),
         measure("check", check::run),
         measure("simulator", || search_by_simulators(options.sim_seconds)),
         measure("planted bugs are found", hunt_by_simulators),
-        measure("unit and black-box tests", || {
-            programs::run(&[Kind::Unit, Kind::BlackBox], processors())
-        }),
-        measure("foreign initiators", foreign_initiators),
-        measure("browser tests", browser_tests),
     ];
+    outcomes.extend(all_tests(&options.with_scenario));
     summarize(&outcomes)
 }
+
+/// The tests. Those of our programs leave the processors idle for two fifths of the time; that is for those with what
+/// others wrote.
+fn all_tests(scenarios: &[String]) -> Vec<StepResult> {
+    let named = scenarios.iter().flat_map(|name| ["--scenario", name]);
+    let kernel: Vec<&str> = ["--kernel"].into_iter().chain(named).collect();
+    let mut others =
+        vec![("foreign initiators", vec!["--foreign"]), ("browser tests", vec!["--browser"])];
+    if !scenarios.is_empty() {
+        others.push(("linux kernel", kernel));
+    }
+    std::thread::scope(|scope| {
+        let others = scope.spawn(move || {
+            let of_its_own = |(step, options): (_, Vec<&str>)| {
+                measure(step, || in_the_background(step, &options))
+            };
+            others.into_iter().map(of_its_own).collect::<Vec<_>>()
+        });
+        let own = measure("unit and black-box tests", || {
+            programs::run(&[Kind::Unit, Kind::BlackBox], processors())
+        });
+        let others = others.join().expect("it returns its errors");
+        std::iter::once(own).chain(others).collect()
+    })
+}
+
+/// Runs this program with these options of its tests at a lower priority, and shows what it printed when it has
+/// ended.
+fn in_the_background(step: &str, options: &[&str]) -> Result<()> {
+    let program = std::env::current_exe()?;
+    let head = ["-n", BACKGROUND_NICENESS, &program.to_string_lossy(), "test"].map(str::to_owned);
+    let options = options.iter().map(|&option| option.to_owned());
+    let arguments: Vec<String> = head.into_iter().chain(options).collect();
+    let (printed, result) = process::run_unseen("nice", &arguments, &[], &workspace::root())?;
+    terminal::progress!("{step}:\n{printed}");
+    result
+}
+
+/// Tests in the background take what the others leave.
+const BACKGROUND_NICENESS: &str = "5";
 
 fn measure(step: &'static str, run: impl FnOnce() -> Result<()>) -> StepResult {
     terminal::complain!("== {step}");

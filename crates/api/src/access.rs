@@ -169,10 +169,10 @@ pub struct AuditEntry {
     pub time: u64,
     /// Who; empty if that was not found out.
     pub user: String,
-    /// `socket`, `session` or `token`; `password` of a login; `array` of what the array did by
-    /// itself.
+    /// `socket`, `session` or `token`; `password` of a login; `controller` of what another controller
+    /// of the array has handed on; `array` of what the array did by itself.
     pub via: String,
-    /// The address it came from; empty for the socket.
+    /// The address it came from; empty for the socket; the number of a controller.
     pub source: String,
     /// The HTTP method.
     pub method: String,

@@ -10,7 +10,7 @@ use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use api::PathState;
+use api::{PathState, Problem};
 use serde::{Deserialize, Serialize};
 
 pub use code::{Attempt, Fingerprint, Pairing, PairingCode, Secret, check_address};
@@ -42,6 +42,39 @@ pub enum Message {
         /// Why, in a sentence.
         reason: String,
     },
+    /// A request of an administrator's that the other one is to answer, alone on its connection.
+    Call(Box<Call>),
+    /// The answer to it: JSON of so many bytes, which follows the line.
+    Answered {
+        /// How many.
+        bytes: u64,
+    },
+    /// The other answer to it: why it was not done.
+    Declined {
+        /// As the administrator is told.
+        problem: Box<Problem>,
+    },
+}
+
+/// A request of an administrator's, by the row of the table of routes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The array that it is about: the same for all of its controllers.
+    pub array: String,
+    /// The HTTP method.
+    pub method: String,
+    /// The path, with the names of its parameters in braces.
+    pub path: String,
+    /// Parameters of path and query, and who asks.
+    pub parameters: BTreeMap<String, String>,
+    /// The body: JSON, or nothing.
+    pub body: String,
+    /// Which version of the object is meant (`If-Match`).
+    #[serde(default)]
+    pub if_match: Option<String>,
+    /// That there must be none (`If-None-Match`).
+    #[serde(default)]
+    pub if_none_match: Option<String>,
 }
 
 /// How a controller is.
@@ -78,6 +111,9 @@ pub struct Report {
     /// not listen: it has a pool itself, or its program knows nothing of it.
     #[serde(default)]
     pub heard: Option<BTreeMap<String, Mark>>,
+    /// Whether it answers a [`Call`]; earlier programs know of none.
+    #[serde(default)]
+    pub takes_calls: bool,
 }
 
 /// Some of a pool's records, in the order in which they changed.
@@ -155,6 +191,8 @@ pub fn parse(line: &[u8]) -> Result<Message, String> {
         }
         Message::Joined { number } => check_number(*number)?,
         Message::Refused { reason } => check_text(reason)?,
+        Message::Call(call) => check_text(&call.array)?,
+        Message::Answered { .. } | Message::Declined { .. } => {}
     }
     Ok(message)
 }

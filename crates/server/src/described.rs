@@ -93,6 +93,17 @@ impl Described {
         })
     }
 
+    /// JSON that another controller has written.
+    pub(crate) fn of_another(text: Vec<u8>) -> Self {
+        let is_small = text.len() <= HASHED_AT_ONCE;
+        match is_small.then(|| serde_json::from_slice(&text)) {
+            Some(Ok(value)) => Self::Written(value),
+            Some(Err(_)) | None => {
+                Self::unwritten(move || Written::Json(JsonText::new(yielding::Buffer(text))))
+            }
+        }
+    }
+
     /// A text that is no JSON.
     pub(crate) fn plain(write: impl FnOnce() -> String + Send + 'static) -> Self {
         Self::unwritten(move || Written::Plain(write().into()))

@@ -51,6 +51,7 @@ use tls::Certificate;
 
 pub(crate) use audit::Audit;
 pub(crate) use doors::{Closed, Doors, Place};
+pub(crate) use router::ask;
 pub(crate) use tls::expires as certificate_expires;
 
 /// A request on its way to the reactor.
@@ -61,7 +62,17 @@ pub(crate) struct Call {
     pub(crate) body: Bytes,
     /// Which version of the object the change is meant for; empty for what changes nothing.
     pub(crate) preconditions: Preconditions,
+    /// Whether another controller has handed it on: it is answered here or by nobody.
+    pub(crate) is_handed_on: bool,
     pub(crate) reply: oneshot::Sender<Reply>,
+}
+
+impl Call {
+    /// A question without parameters.
+    fn plain(route: Route, reply: oneshot::Sender<Reply>) -> Self {
+        let (parameters, body, preconditions) = Default::default();
+        Self { route, parameters, body, preconditions, is_handed_on: false, reply }
+    }
 }
 
 /// The reactor's answer: an object or a problem.

@@ -393,6 +393,16 @@ pub const LINK_PATIENCE: Duration = Duration::from_secs(3);
 /// Bytes of a message of the link, with its end; a connection with a longer one is closed.
 pub const LINK_LINE_BYTES_MAX: u64 = 64 << 10;
 
+/// Bytes of a request that one controller hands on to another: its body, as text in a message, and what
+/// it is about.
+pub const LINK_CALL_BYTES_MAX: u64 = 256 << 10;
+
+/// Bytes of the answer to one.
+pub const LINK_ANSWER_BYTES_MAX: u64 = 32 << 20;
+
+/// Requests that a controller hands on at once, and those of others that it answers at once.
+pub const LINK_CALLS_MAX: usize = 4;
+
 /// Connections to the link that there may be at once; one that has proved nothing yet makes room.
 pub const LINK_CONNECTIONS_MAX: usize = 64;
 

@@ -4,6 +4,7 @@
 //! The reactor hands over what is to be told and looks at what was heard, under a lock that is held for
 //! no I/O; whatever a peer or an attacker sends is read, bounded and judged in the link's thread.
 
+mod calls;
 mod connections;
 mod files;
 mod identity;
@@ -22,16 +23,18 @@ use control::link::{
 };
 use control::problems::{self, bad_request, conflict};
 use tokio::runtime::Handle;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::data_directory::{DataDirectory, random_bytes, random_u64};
 use crate::described::Described;
 use crate::events::now;
 use crate::heartbeat::Heartbeat;
 use crate::http::Reply;
+use crate::limits::LINK_CALLS_MAX;
 use files::Peer;
 use identity::Identity;
 
+pub(crate) use calls::Desk;
 pub(crate) use files::Known;
 
 /// The link of one controller.
@@ -72,6 +75,8 @@ pub(crate) struct View {
     pub(crate) records: BTreeMap<String, RecordPage>,
     /// How far it has heard of the records of others' pools; `None` if it does not listen.
     pub(crate) heard: Option<BTreeMap<String, Mark>>,
+    /// Whether requests of administrators can be handed on to it now.
+    pub(crate) takes_calls: bool,
 }
 
 impl View {
@@ -120,6 +125,11 @@ struct Shared {
     state: Mutex<State>,
     /// Held while what is known is written, so that the newest is written last.
     saving: Mutex<()>,
+    /// Where requests go that others hand on.
+    desk: Desk,
+    /// Requests that are handed on, and those that others have handed on, at once.
+    handing_on: Semaphore,
+    handed_on: Semaphore,
 }
 
 #[derive(Default)]
@@ -150,6 +160,8 @@ pub(crate) struct Place {
     pub(crate) peers: BTreeMap<u16, String>,
     /// Whether the daemon goes on: the link is silent for one whose loop stands still.
     pub(crate) pulse: Arc<Heartbeat>,
+    /// Where requests go that others hand on.
+    pub(crate) desk: Desk,
 }
 
 impl Link {
@@ -176,6 +188,9 @@ impl Link {
             pulse: place.pulse,
             state: Mutex::new(State { known, ..State::default() }),
             saving: Mutex::default(),
+            desk: place.desk,
+            handing_on: Semaphore::new(LINK_CALLS_MAX),
+            handed_on: Semaphore::new(LINK_CALLS_MAX),
         });
         let (told, tell) = watch::channel(Arc::new(shared.first_report()?));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -315,6 +330,9 @@ impl State {
             readiness: current.and_then(|report| report.readiness.clone()),
             records: current.map(|report| report.records.clone()).unwrap_or_default(),
             heard: current.and_then(|report| report.heard.clone()),
+            takes_calls: current.is_some_and(|report| report.takes_calls)
+                && peer.address.is_some()
+                && peer.fingerprint.is_some(),
         }
     }
 }
@@ -351,6 +369,7 @@ impl Shared {
             readiness: None,
             records: BTreeMap::new(),
             heard: None,
+            takes_calls: true,
         })
     }
 

@@ -15,6 +15,7 @@ mod fail_back;
 mod fencing;
 mod following;
 mod gathering;
+mod handing_on;
 mod hearing;
 mod hosts;
 mod incidents;
@@ -411,7 +412,8 @@ impl Management {
 
     /// Begins to carry out a request. Whatever happens it is answered, once.
     pub(crate) fn call(&mut self, plane: &mut DataPlane, sessions: &Sessions, call: Call) {
-        let Call { route, parameters, body, preconditions, reply } = call;
+        let Some(call) = self.hand_on(plane, call) else { return };
+        let Call { route, parameters, body, preconditions, reply, .. } = call;
         let parameters = Parameters(parameters);
         match route {
             Route::TestAlerts => return self.events.alerts.test(reply),

@@ -107,7 +107,8 @@ impl Reactor {
         let alerts = Alerts::start(&configuration.target_name)?;
         let events = events::Events::open(directory.path(), alerts)?;
         let place = (configuration.uuid.clone(), Arc::clone(&heartbeat));
-        let link = start_link(options, &directory, &controller, place)?;
+        let desk = link::Desk { mailbox: mailbox.clone(), audit: Arc::clone(&audit) };
+        let link = start_link(options, &directory, &controller, (place, desk))?;
         let identity = (directory, controller, link);
         let management =
             Management::new(configuration, secrets, identity, (events, audit), options, mailbox)?;
@@ -363,7 +364,7 @@ fn start_link(
     options: &Options,
     directory: &Arc<DataDirectory>,
     controller: &Controller,
-    (array, pulse): (String, Arc<Heartbeat>),
+    ((array, pulse), desk): ((String, Arc<Heartbeat>), link::Desk),
 ) -> Result<Option<Link>> {
     if !controller.is_one_of_several() {
         return Ok(None);
@@ -375,6 +376,7 @@ fn start_link(
         listen: controller.link(),
         peers: peers.collect(),
         pulse,
+        desk,
     };
     Link::start(directory, place).map(Some)
 }

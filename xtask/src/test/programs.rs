@@ -162,5 +162,42 @@ fn built(kinds: &[Kind]) -> Result<Vec<Tests>> {
     let messages = messages.lines().map(serde_json::from_str::<Value>);
     let messages: Vec<Value> = messages.collect::<Result<_, _>>().context("cargo's messages")?;
     let programs = messages.iter().filter_map(Tests::of);
-    Ok(programs.filter(|tests| kinds.contains(&tests.kind)).collect())
+    let programs: Vec<Tests> = programs.filter(|tests| kinds.contains(&tests.kind)).collect();
+    check_all_are_there(kinds, &programs)?;
+    Ok(programs)
+}
+
+/// That cargo named a program for each file of black-box tests and for each crate: one that it passes over would
+/// pass.
+fn check_all_are_there(kinds: &[Kind], programs: &[Tests]) -> Result<()> {
+    let is_of = |kind: Kind, name: &str, tests: &Tests| match kind {
+        Kind::BlackBox => tests.name == name,
+        Kind::Unit => tests.folder.ends_with(name),
+    };
+    let has = |kind: Kind, name: &str| {
+        programs.iter().any(|tests| tests.kind == kind && is_of(kind, name, tests))
+    };
+    let wanted = kinds.iter().map(|&kind| Ok((kind, kind.expected()?)));
+    for (kind, names) in wanted.collect::<Result<Vec<_>>>()? {
+        if let Some(name) = names.iter().find(|name| !has(kind, name)) {
+            bail!("cargo names no program of the tests in {name}");
+        }
+    }
+    Ok(())
+}
+
+impl Kind {
+    /// Names of the programs that there must be: of each file in `tests/tests`, and of each folder in `crates`.
+    fn expected(self) -> Result<Vec<String>> {
+        let folder = match self {
+            Self::BlackBox => "tests/tests",
+            Self::Unit => "crates",
+        };
+        let entries = std::fs::read_dir(workspace::root().join(folder)).context(folder)?;
+        let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        let is_named =
+            |path: &&PathBuf| self == Self::Unit || path.extension() == Some(OsStr::new("rs"));
+        let stem = |path: &PathBuf| Some(path.file_stem()?.to_string_lossy().into_owned());
+        Ok(paths.iter().filter(is_named).filter_map(stem).collect())
+    }
 }

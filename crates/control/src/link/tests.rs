@@ -32,6 +32,7 @@ fn report(life: u64, sequence: u64) -> Report {
         readiness: Some(Readiness { reaches: ["ab".to_owned()].into(), ..Readiness::default() }),
         records: BTreeMap::from([("ab".to_owned(), page())]),
         heard: Some(BTreeMap::from([("ab".to_owned(), Mark { opening: 7, to: 3 })])),
+        takes_calls: true,
     }
 }
 

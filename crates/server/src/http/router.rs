@@ -26,7 +26,7 @@ use super::idempotency::{FirstAnswers, Once, once};
 use super::peer::Peer;
 use super::probe::Probe;
 use super::stream::{self, Streams};
-use super::{Answer, Call, Mailbox, Message, page, user_routes};
+use super::{Answer, Call, Mailbox, Message, Reply, page, user_routes};
 use crate::described::{Described, Written};
 use crate::heartbeat::Heartbeat;
 use crate::limits::{BODY_BYTES_MAX, BODY_PATIENCE, IMPORT_BYTES_MAX, READINESS_MAX};
@@ -170,7 +170,11 @@ fn method_router(row: &'static Row, mailbox: Mailbox) -> MethodRouter {
         let asker = identity.map(|Extension(identity)| identity.user).unwrap_or_default();
         parameters.insert("asker".to_owned(), asker);
         let preconditions = preconditions(row.method, &headers);
-        let answer = ask(&mailbox, row.route, parameters, body, preconditions).await;
+        let answer = ask(&mailbox, |reply| {
+            let route = row.route;
+            Call { route, parameters, body, preconditions, is_handed_on: false, reply }
+        });
+        let answer = answer.await;
         if is_presented(row) { hand_on(answer) } else { respond(answer) }
     };
     match row.method {
@@ -197,15 +201,12 @@ pub(super) fn preconditions(method: Method, headers: &HeaderMap) -> Precondition
 }
 
 /// Asks the reactor.
-pub(super) async fn ask(
+pub(crate) async fn ask(
     mailbox: &Mailbox,
-    route: Route,
-    parameters: HashMap<String, String>,
-    body: Bytes,
-    preconditions: Preconditions,
-) -> Answer {
+    call: impl FnOnce(oneshot::Sender<Reply>) -> Call,
+) -> Result<Written, Problem> {
     let (reply, answer) = oneshot::channel();
-    mailbox.post(Message::Call(Call { route, parameters, body, preconditions, reply }));
+    mailbox.post(Message::Call(call(reply)));
     write(answer.await.unwrap_or_else(|_| Err(stopping()))?).await
 }
 
@@ -252,9 +253,7 @@ fn readiness(mailbox: Mailbox, heartbeat: Arc<Heartbeat>) -> MethodRouter {
 }
 
 async fn is_ready(mailbox: &Mailbox, probe: &Probe) -> Answer {
-    let answer =
-        ask(mailbox, Route::ShowReadiness, HashMap::new(), Bytes::new(), Preconditions::default())
-            .await?;
+    let answer = ask(mailbox, |reply| Call::plain(Route::ShowReadiness, reply)).await?;
     let readiness = answer.into_value().map(serde_json::from_value);
     let Some(Ok(Readiness { portals, message })) = readiness else {
         return Err(not_ready("the reactor's answer is not known"));

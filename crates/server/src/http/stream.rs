@@ -21,11 +21,11 @@ use serde_json::{Value, json};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::Mailbox;
 use super::answers::refuse;
 use super::gate::Gate;
 use super::peer::Peer;
 use super::router::ask;
+use super::{Call, Mailbox};
 use crate::limits::{STREAM_BACKLOG, STREAMS_MAX, STREAMS_PER_USER_MAX};
 
 /// How often rates and events are told.
@@ -184,7 +184,7 @@ async fn feed(streams: Arc<Streams>) {
 }
 
 async fn question(streams: &Streams, route: Route) -> super::Answer {
-    ask(&streams.mailbox, route, Default::default(), Default::default(), Default::default()).await
+    ask(&streams.mailbox, |reply| Call::plain(route, reply)).await
 }
 
 /// Tells events that were not there at the last look, and those that came again since; at the first

@@ -18,8 +18,8 @@ use super::identity::{NAME, fingerprint};
 use super::{Shared, files};
 use crate::http::{Doors, Place};
 use crate::limits::{
-    ACCEPT_PAUSE, LINK_CONNECTIONS_MAX, LINK_CONNECTIONS_PER_ADDRESS, LINK_GAP,
-    LINK_LINE_BYTES_MAX, LINK_PATIENCE, LINK_RETRY,
+    ACCEPT_PAUSE, LINK_CALL_BYTES_MAX, LINK_CONNECTIONS_MAX, LINK_CONNECTIONS_PER_ADDRESS,
+    LINK_GAP, LINK_LINE_BYTES_MAX, LINK_PATIENCE, LINK_RETRY,
 };
 
 const NO_REPORT: &str = "it said something that is no report";
@@ -85,7 +85,9 @@ impl Coming {
         let stream = within(acceptor.accept(stream)).await?;
         let shown = shown(stream.get_ref().1.peer_certificates())?;
         let mut lines = Lines::new(stream);
-        match (lines.receive().await?, self.shared.owner_of(shown)) {
+        let owner = self.shared.owner_of(shown);
+        let bytes_max = if owner.is_some() { LINK_CALL_BYTES_MAX } else { LINK_LINE_BYTES_MAX };
+        match (lines.receive_up_to(bytes_max).await?, owner) {
             // Also one that is known: it may have another address now.
             (Message::Join(join), _) => {
                 let said = self.admitted(&join, shown).await;
@@ -95,8 +97,20 @@ impl Coming {
                 let ended = self.converse(lines, number, *report).await;
                 ended.inspect_err(|_| self.shared.note_end(number))
             }
-            (Message::Report(_), None) => Err("it is not paired, and shows no code".to_owned()),
-            (Message::Joined { .. } | Message::Refused { .. }, _) => Err(NO_REPORT.to_owned()),
+            (Message::Call(call), Some(number)) => {
+                let _busy = self.place.work();
+                self.shared.answer_call(lines, number, *call).await
+            }
+            (Message::Report(_) | Message::Call(_), None) => {
+                Err("it is not paired, and shows no code".to_owned())
+            }
+            (
+                Message::Joined { .. }
+                | Message::Refused { .. }
+                | Message::Answered { .. }
+                | Message::Declined { .. },
+                _,
+            ) => Err(NO_REPORT.to_owned()),
         }
     }
 
@@ -137,9 +151,12 @@ impl Coming {
             sleep(LINK_GAP).await;
             report = match lines.receive().await? {
                 Message::Report(report) => *report,
-                Message::Join(_) | Message::Joined { .. } | Message::Refused { .. } => {
-                    return Err(NO_REPORT.to_owned());
-                }
+                Message::Join(_)
+                | Message::Joined { .. }
+                | Message::Refused { .. }
+                | Message::Call(_)
+                | Message::Answered { .. }
+                | Message::Declined { .. } => return Err(NO_REPORT.to_owned()),
             };
         }
         Ok(())
@@ -188,9 +205,11 @@ async fn tell(
         match lines.receive().await? {
             Message::Report(report) => shared.hear(number, *report)?,
             Message::Refused { reason } => return Err(reason),
-            Message::Join(_) | Message::Joined { .. } => {
-                return Err(NO_REPORT.to_owned());
-            }
+            Message::Join(_)
+            | Message::Joined { .. }
+            | Message::Call(_)
+            | Message::Answered { .. }
+            | Message::Declined { .. } => return Err(NO_REPORT.to_owned()),
         }
         sleep(LINK_GAP).await;
         tokio::select! {
@@ -217,13 +236,18 @@ pub(super) async fn join(shared: &Arc<Shared>, code: &PairingCode) -> Result<(),
     match lines.receive().await.map_err(|why| format!("the code is not taken: {why}"))? {
         Message::Joined { number } if number == code.number => Ok(()),
         Message::Refused { reason } => Err(format!("controller {} refuses: {reason}", code.number)),
-        Message::Joined { .. } | Message::Report(_) | Message::Join(_) => {
+        Message::Joined { .. }
+        | Message::Report(_)
+        | Message::Join(_)
+        | Message::Call(_)
+        | Message::Answered { .. }
+        | Message::Declined { .. } => {
             Err("it answers as no controller that gave this code".to_owned())
         }
     }
 }
 
-async fn connect(
+pub(super) async fn connect(
     shared: &Arc<Shared>,
     address: &str,
     pinned: Fingerprint,
@@ -243,7 +267,7 @@ fn shown(certificates: Option<&[CertificateDer<'_>]>) -> Result<Fingerprint, Str
 }
 
 /// Waits for something that must not take longer than [`LINK_PATIENCE`].
-async fn within<T>(work: impl Future<Output = std::io::Result<T>>) -> Result<T, String> {
+pub(super) async fn within<T>(work: impl Future<Output = std::io::Result<T>>) -> Result<T, String> {
     match timeout(LINK_PATIENCE, work).await {
         Ok(done) => done.map_err(|error| error.to_string()),
         Err(_) => Err("it does not answer".to_owned()),
@@ -251,7 +275,7 @@ async fn within<T>(work: impl Future<Output = std::io::Result<T>>) -> Result<T, 
 }
 
 /// Messages over a stream.
-struct Lines<S> {
+pub(super) struct Lines<S> {
     stream: BufReader<S>,
     line: Vec<u8>,
 }
@@ -263,12 +287,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
 
     /// The next message, which must be whole in time, and no longer than [`LINK_LINE_BYTES_MAX`].
     async fn receive(&mut self) -> Result<Message, String> {
+        self.receive_up_to(LINK_LINE_BYTES_MAX).await
+    }
+
+    /// The same, of another length.
+    async fn receive_up_to(&mut self, bytes_max: u64) -> Result<Message, String> {
+        within(self.read_line(bytes_max)).await?;
+        self.parsed(bytes_max)
+    }
+
+    /// The same, for as long as it takes.
+    pub(super) async fn receive_later(&mut self) -> Result<Message, String> {
+        let read = self.read_line(LINK_LINE_BYTES_MAX).await;
+        read.map_err(|error| error.to_string())?;
+        self.parsed(LINK_LINE_BYTES_MAX)
+    }
+
+    async fn read_line(&mut self, bytes_max: u64) -> std::io::Result<usize> {
         self.line.clear();
-        let mut part = (&mut self.stream).take(LINK_LINE_BYTES_MAX);
-        within(part.read_until(b'\n', &mut self.line)).await?;
+        (&mut self.stream).take(bytes_max).read_until(b'\n', &mut self.line).await
+    }
+
+    fn parsed(&self, bytes_max: u64) -> Result<Message, String> {
         match self.line.last() {
             Some(b'\n') => parse(&self.line),
-            Some(_) if self.line.len() as u64 == LINK_LINE_BYTES_MAX => {
+            Some(_) if self.line.len() as u64 == bytes_max => {
                 Err("its message is too long".to_owned())
             }
             Some(_) | None => Err("it closed the connection".to_owned()),
@@ -284,12 +327,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
         }
     }
 
-    async fn send(&mut self, message: &Message) -> Result<(), String> {
-        let line = emit(message);
-        within(async {
-            self.stream.write_all(&line).await?;
-            self.stream.flush().await
-        })
-        .await
+    pub(super) async fn send(&mut self, message: &Message) -> Result<(), String> {
+        self.send_bytes(&emit(message)).await
+    }
+
+    /// Sends bytes: each part must be taken in time.
+    pub(super) async fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), String> {
+        for part in bytes.chunks(LINK_LINE_BYTES_MAX as usize) {
+            within(self.stream.write_all(part)).await?;
+        }
+        within(self.stream.flush()).await
+    }
+
+    /// The bytes that follow a message: each part must come in time.
+    pub(super) async fn receive_bytes(&mut self, count: u64) -> Result<Vec<u8>, String> {
+        let mut bytes = Vec::new();
+        while (bytes.len() as u64) < count {
+            let part = (count - bytes.len() as u64).min(LINK_LINE_BYTES_MAX);
+            let mut part = (&mut self.stream).take(part);
+            if within(part.read_to_end(&mut bytes)).await? == 0 {
+                return Err("it closed the connection".to_owned());
+            }
+        }
+        Ok(bytes)
     }
 }

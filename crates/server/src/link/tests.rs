@@ -6,10 +6,18 @@ use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use api::Route;
+use axum::body::Bytes;
+use control::limits::LINK_SILENCE;
 use control::link::{Message, Readiness, emit};
+use control::precondition::Preconditions;
 
 use super::*;
-use crate::limits::{HEARTBEAT_MAX, LINK_CONNECTIONS_MAX, LINK_LINE_BYTES_MAX, LINK_PATIENCE};
+use crate::http::{Audit, Call, Inbox, Mailbox};
+use crate::limits::{
+    HEARTBEAT_MAX, LINK_ANSWER_BYTES_MAX, LINK_CALL_BYTES_MAX, LINK_CONNECTIONS_MAX,
+    LINK_LINE_BYTES_MAX, LINK_PATIENCE,
+};
 
 const ARRAY: &str = "0123456789abcdef";
 
@@ -17,6 +25,10 @@ const ARRAY: &str = "0123456789abcdef";
 struct Node {
     _folder: tempfile::TempDir,
     link: Link,
+    inbox: Inbox,
+    audit: Arc<Audit>,
+    /// Its mailbox wakes it.
+    _poll: mio::Poll,
     /// Its loop goes on while this is not set.
     stands_still: Arc<AtomicBool>,
 }
@@ -24,12 +36,17 @@ struct Node {
 fn node(number: u16, array: &str) -> Node {
     let folder = tempfile::tempdir().unwrap();
     let directory = Arc::new(DataDirectory::open(folder.path()).unwrap());
+    let poll = mio::Poll::new().unwrap();
+    let waker = mio::Waker::new(poll.registry(), mio::Token(0)).unwrap();
+    let (mailbox, inbox) = Mailbox::new(waker);
+    let audit = Arc::new(Audit::open(folder.path()).unwrap());
     let place = Place {
         array: array.to_owned(),
         number,
         listen: Some("127.0.0.1:0".parse().unwrap()),
         peers: BTreeMap::new(),
         pulse: Arc::new(Heartbeat::new()),
+        desk: Desk { mailbox, audit: Arc::clone(&audit) },
     };
     let stands_still = Arc::new(AtomicBool::new(false));
     let (pulse, is_over) = (Arc::clone(&place.pulse), Arc::clone(&stands_still));
@@ -39,7 +56,8 @@ fn node(number: u16, array: &str) -> Node {
             thread::sleep(Duration::from_millis(100));
         }
     });
-    Node { _folder: folder, link: Link::start(&directory, place).unwrap(), stands_still }
+    let link = Link::start(&directory, place).unwrap();
+    Node { _folder: folder, link, inbox, audit, _poll: poll, stands_still }
 }
 
 impl Drop for Node {
@@ -63,9 +81,43 @@ impl Node {
         answer.blocking_recv().unwrap().map(drop).map_err(|problem| problem.detail)
     }
 
+    /// Hands a request on to another controller, which `answer` answers if it comes there.
+    fn hand_on(&self, to: &Self, call: Asked, answer: impl FnOnce(&Call) -> Reply) -> Reply {
+        let (reply, answered) = oneshot::channel();
+        let (route, parameters, body) = call;
+        let parameters =
+            parameters.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        self.link.hand_on(
+            to.link.shared.number,
+            Call {
+                route,
+                parameters: parameters.collect(),
+                body: Bytes::copy_from_slice(body.as_bytes()),
+                preconditions: Preconditions {
+                    if_match: Some("\"1\"".to_owned()),
+                    if_none_match: None,
+                },
+                is_handed_on: false,
+                reply,
+            },
+        );
+        if let Ok(call) = to.inbox.calls.recv_timeout(Duration::from_secs(5)) {
+            let answer = answer(&call);
+            call.reply.send(answer).unwrap();
+        }
+        answered.blocking_recv().unwrap()
+    }
+
     fn hears(&self, number: u16) -> bool {
         self.link.views().get(&number).is_some_and(|view| view.is_reachable)
     }
+}
+
+/// A route, parameters and a body.
+type Asked<'a> = (Route, &'a [(&'a str, &'a str)], &'a str);
+
+fn text_of(reply: Reply) -> Vec<u8> {
+    reply.unwrap().written().unwrap().into_text().into()
 }
 
 fn soon(what: &str, mut is_so: impl FnMut() -> bool) {
@@ -110,6 +162,69 @@ fn two_that_were_paired_know_what_each_says() {
     soon("portals are kept", || {
         two.link.shared.directory.load_peers().unwrap().peers[&1].portals == portals
     });
+}
+
+#[test]
+fn a_request_is_answered_by_the_other_controller_and_noted_there() {
+    let [one, two] = paired();
+    let asked: Asked<'_> =
+        (Route::CreateVolume, &[("asker", "ann"), ("peer", "socket")], "{\"name\":\"v\"}");
+    let answer = one.hand_on(&two, asked, |call| {
+        assert!(call.is_handed_on);
+        assert_eq!((call.route, &call.body[..]), (Route::CreateVolume, &b"{\"name\":\"v\"}"[..]));
+        assert_eq!(call.parameters["asker"], "ann");
+        assert_eq!(call.preconditions.if_match.as_deref(), Some("\"1\""));
+        Ok(Described::Written(serde_json::json!({"made": true})))
+    });
+    assert_eq!(text_of(answer), b"{\"made\":true}");
+    soon("it is in the audit log", || !two.audit.latest().is_empty());
+    let entry = two.audit.latest().remove(0);
+    assert_eq!((&*entry.user, &*entry.via, &*entry.source), ("ann", "controller", "1"));
+    assert_eq!((&*entry.method, &*entry.path, entry.status), ("POST", "/v1/volumes", 200));
+    // The other way round, and a refusal as it is.
+    let asked: Asked<'_> = (Route::ShowVolume, &[("pool", "p"), ("volume", "v")], "");
+    let refused = two.hand_on(&one, asked, |_| Err(problems::not_found(&"no volume")));
+    let problem = refused.unwrap_err();
+    assert_eq!((problem.status, &*problem.detail), (404, "no volume"));
+    assert!(one.audit.latest().is_empty(), "it changes nothing");
+}
+
+#[test]
+fn long_answers_come_whole_and_too_long_ones_are_refused() {
+    let [one, two] = paired();
+    let asked: Asked<'_> = (Route::ListVolumes, &[], "");
+    let long = format!("[\"{}\"]", "x".repeat(3 << 20));
+    let text = long.clone();
+    let answer = one.hand_on(&two, asked, move |_| Ok(Described::of_another(text.into())));
+    assert_eq!(text_of(answer).len(), long.len());
+    let text = "1".repeat(LINK_ANSWER_BYTES_MAX as usize + 1);
+    let answer = one.hand_on(&two, asked, move |_| Ok(Described::of_another(text.into())));
+    assert!(answer.unwrap_err().detail.contains("too long"));
+    let body = "x".repeat(LINK_CALL_BYTES_MAX as usize);
+    let answer = one.hand_on(&two, (Route::CreateVolume, &[], &body), |_| unreachable!());
+    assert!(answer.unwrap_err().detail.contains("Nothing was changed"));
+}
+
+#[test]
+fn who_hands_on_is_told_when_the_other_one_falls_silent_or_cannot_be_asked() {
+    let [one, two] = paired();
+    let asked: Asked<'_> = (Route::CreateVolume, &[], "{}");
+    let answer = one.hand_on(&two, asked, |_| {
+        let (reply, forgotten) = oneshot::channel();
+        two.link.forget(1, reply);
+        forgotten.blocking_recv().unwrap().unwrap();
+        thread::sleep(2 * LINK_SILENCE);
+        Ok(Described::Written(serde_json::json!({})))
+    });
+    assert!(answer.unwrap_err().detail.contains("how that ended is not known"));
+    let [one, two] = paired();
+    let (reply, forgotten) = oneshot::channel();
+    two.link.forget(1, reply);
+    forgotten.blocking_recv().unwrap().unwrap();
+    let answer = one.hand_on(&two, asked, |_| unreachable!());
+    let detail = answer.unwrap_err().detail;
+    assert!(detail.contains("not known") || detail.contains("Nothing was changed"), "{detail}");
+    assert!(two.inbox.calls.try_recv().is_err(), "one that is not paired is not heard");
 }
 
 #[test]

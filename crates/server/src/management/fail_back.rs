@@ -16,6 +16,10 @@ use super::{Management, Parameters, Progress, hexadecimal};
 use crate::data_plane::DataPlane;
 use crate::link::View;
 
+const NOT_HEARD: &str = "is not heard on the link";
+const IN_MAINTENANCE: &str = "is in maintenance";
+const LACKS_DEVICES: &str = "does not say that it reaches all devices";
+
 /// Pools that are given back, and those that an administrator gave away.
 #[derive(Debug, Default)]
 pub(super) struct FailingBack {
@@ -51,8 +55,9 @@ impl Management {
     fn check_others_would_take(&self, name: &str) -> Result<(), Problem> {
         let Some(pool) = self.configuration.pools.get(name) else { return Ok(()) };
         let uuid = hexadecimal(&pool.uuid);
-        let paired = self.peers.views.iter().filter(|(_, view)| view.is_paired);
-        let refusals: Option<Vec<String>> = paired
+        let refusals: Option<Vec<String>> = self
+            .peers
+            .paired()
             .map(|(number, view)| Some(format!("controller {number} {}", refusal(view, &uuid)?)))
             .collect();
         let Some(refusals) = refusals.filter(|refusals| !refusals.is_empty()) else {
@@ -169,15 +174,13 @@ impl Management {
             return None;
         }
         Some(match self.preferred(name, controller) {
-            Preferred::Silent => format!("controller {controller} is not heard on the link"),
-            Preferred::Maintenance => format!("controller {controller} is in maintenance"),
+            Preferred::Silent => format!("controller {controller} {NOT_HEARD}"),
+            Preferred::Maintenance => format!("controller {controller} {IN_MAINTENANCE}"),
             Preferred::GivenAway => format!(
                 "an administrator gave it away at controller {controller}: it stays until the daemon \
                  there is started again or its maintenance ends, or 'gantry controller switch {name}' here"
             ),
-            Preferred::Lacking => {
-                format!("controller {controller} does not say that it reaches all devices")
-            }
+            Preferred::Lacking => format!("controller {controller} {LACKS_DEVICES}"),
             Preferred::Unreached => format!(
                 "none of its hosts is logged in at controller {controller}, where they would lose it: look at \
                  their paths"
@@ -196,12 +199,12 @@ impl Management {
 /// Why another controller would not take a pool that is let go; `None` if it would, or if its program does not say it.
 fn refusal(view: &View, pool: &str) -> Option<&'static str> {
     if !view.is_reachable {
-        return Some("is not heard on the link");
+        return Some(NOT_HEARD);
     }
     if view.readiness.as_ref()?.maintenance {
-        return Some("is in maintenance");
+        return Some(IN_MAINTENANCE);
     }
-    (!would_take(view, pool)).then_some("does not say that it reaches all of its devices")
+    (!would_take(view, pool)).then_some(LACKS_DEVICES)
 }
 
 /// Whether a controller that is heard would take a pool that is let go.
@@ -218,17 +221,17 @@ mod tests {
     #[test]
     fn a_controller_would_take_what_it_reaches_and_else_it_is_said_why_not() {
         let mut view = View::default();
-        assert_eq!(refusal(&view, "ab"), Some("is not heard on the link"));
+        assert_eq!(refusal(&view, "ab"), Some(NOT_HEARD));
         view.is_reachable = true;
         assert_eq!(refusal(&view, "ab"), None, "an older program does not say it");
         view.pools = Some([("ab".to_owned(), PathState::Standby)].into());
         view.readiness = Some(Readiness::default());
-        assert_eq!(refusal(&view, "ab"), Some("does not say that it reaches all of its devices"));
+        assert_eq!(refusal(&view, "ab"), Some(LACKS_DEVICES));
         view.readiness =
             Some(Readiness { reaches: ["ab".to_owned()].into(), ..Readiness::default() });
         assert_eq!(refusal(&view, "ab"), None);
         view.readiness =
             view.readiness.map(|readiness| Readiness { maintenance: true, ..readiness });
-        assert_eq!(refusal(&view, "ab"), Some("is in maintenance"));
+        assert_eq!(refusal(&view, "ab"), Some(IN_MAINTENANCE));
     }
 }

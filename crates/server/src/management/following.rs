@@ -138,10 +138,8 @@ impl Management {
     /// The paired controllers that would take a pool.
     fn takers_of(&self, name: &str) -> impl Iterator<Item = (u16, &View)> {
         let uuid = self.configuration.pools.get(name).map(|pool| hexadecimal(&pool.uuid));
-        let views = self.peers.views.iter().map(|(number, view)| (*number, view));
-        views.filter(move |(_, view)| {
-            let would_take = |uuid: &String| fail_back::would_take(view, uuid);
-            view.is_paired && uuid.as_ref().is_some_and(would_take)
+        self.peers.paired().filter(move |(_, view)| {
+            uuid.as_ref().is_some_and(|uuid| fail_back::would_take(view, uuid))
         })
     }
 

@@ -96,7 +96,7 @@ impl Management {
     fn next_page(&self) -> Option<(String, String, RecordPage)> {
         let known = &self.saving.accepted().pools;
         let marks = &self.peers.hearing.marks;
-        for view in self.peers.views.values().filter(|view| view.is_paired) {
+        for (_, view) in self.peers.paired() {
             let serves = |pool: &str| view.state_of(pool) == Some(PathState::ActiveOptimized);
             for (pool, page) in &view.records {
                 let name = known.iter().find(|(_, known)| hexadecimal(&known.uuid) == *pool);

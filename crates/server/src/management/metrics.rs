@@ -235,7 +235,7 @@ impl Management {
         page.single(&STARTED, &[], plane.feed.seconds(std::time::Duration::ZERO));
         page.single(&PROCESSOR, &[], processor_seconds());
         page.begin(&CONTROLLER);
-        for (number, view) in self.peers.views.iter().filter(|(_, view)| view.is_paired) {
+        for (number, view) in self.peers.paired() {
             let labels = [("controller", &*number.to_string())];
             page.sample(CONTROLLER.name, &labels, f64::from(u8::from(view.is_reachable)));
         }

@@ -59,6 +59,12 @@ pub(super) struct Peers {
 type Version = (u64, BTreeMap<String, PathState>);
 
 impl Peers {
+    /// Those that are paired with this one.
+    pub(super) fn paired(&self) -> impl Iterator<Item = (u16, &View)> {
+        let paired = self.views.iter().filter(|(_, view)| view.is_paired);
+        paired.map(|(&number, view)| (number, view))
+    }
+
     /// Nothing is known of them yet.
     pub(super) fn of(link: Option<Link>, after: Option<Duration>) -> Self {
         Self {
@@ -126,9 +132,10 @@ impl Management {
 
     /// Takes over what other controllers say of where the devices are of pools that they serve.
     fn learn_pools(&mut self, plane: &mut DataPlane) {
-        let views = self.peers.views.iter().filter(|(_, view)| view.is_paired);
-        let told: Vec<_> = views
-            .flat_map(|(&number, view)| view.configured.iter().map(move |told| (number, told)))
+        let told: Vec<_> = self
+            .peers
+            .paired()
+            .flat_map(|(number, view)| view.configured.iter().map(move |told| (number, told)))
             .map(|(number, (name, described))| (number, name.clone(), described.clone()))
             .collect();
         let mut obstacles = BTreeMap::new();
@@ -260,8 +267,7 @@ impl Management {
         else {
             return false;
         };
-        let mut views = self.peers.views.values().filter(|view| view.is_paired);
-        views.any(|view| view.state_of(&uuid) == Some(state))
+        self.peers.paired().any(|(_, view)| view.state_of(&uuid) == Some(state))
     }
 
     /// Every controller, and how each pool is served there.

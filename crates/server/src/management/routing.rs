@@ -99,6 +99,36 @@ nouns! {
     }
 }
 
+/// Whether a request is about what the controller has that has the pools, so that another one hands it on: not what
+/// each daemon says of itself, nor what names devices that this machine need not have as the other one has them.
+pub(super) fn is_for_owner(route: Route) -> bool {
+    match Noun::from(route) {
+        Noun::Pools(route) => !matches!(
+            route,
+            PoolRoutes::ListPools
+                | PoolRoutes::ShowPool
+                | PoolRoutes::CreatePool
+                | PoolRoutes::ImportPool
+                | PoolRoutes::ResumePool
+                | PoolRoutes::DeletePool
+        ),
+        Noun::Volumes(_) | Noun::Snapshots(_) | Noun::Hosts(_) => true,
+        Noun::Array(route) => matches!(
+            route,
+            ArrayRoutes::ShowIdentification
+                | ArrayRoutes::SetIdentification
+                | ArrayRoutes::ShowPrimitives
+                | ArrayRoutes::SetPrimitives
+                | ArrayRoutes::ListTasks
+                | ArrayRoutes::ShowTask
+                | ArrayRoutes::CancelTask
+                | ArrayRoutes::PauseTask
+                | ArrayRoutes::ResumeTask
+        ),
+        Noun::Portals(_) | Noun::Statistics(_) | Noun::Elsewhere(_) => false,
+    }
+}
+
 /// What a request says.
 #[derive(Clone, Copy)]
 struct Request<'a> {

@@ -68,7 +68,7 @@ impl Management {
 
     /// How long pools are served here without a heartbeat; zero if nobody may take them by itself.
     pub(super) fn lease(&self) -> Duration {
-        let is_paired = self.peers.views.values().any(|view| view.is_paired);
+        let is_paired = self.peers.paired().next().is_some();
         self.peers.take_over.watch.lease(is_paired)
     }
 

@@ -20,8 +20,8 @@ impl Management {
         plane: &DataPlane,
         described_bytes: usize,
     ) -> BTreeMap<String, RecordPage> {
-        let listening = self.peers.views.values().filter(|view| view.is_paired);
-        let heard: Vec<_> = listening.filter_map(|view| view.heard.as_ref()).collect();
+        let heard: Vec<_> =
+            self.peers.paired().filter_map(|(_, view)| view.heard.as_ref()).collect();
         let bytes_max = LINK_RECORDS_BYTES_MAX.saturating_sub(described_bytes);
         let (mut left, mut told) = (bytes_max, BTreeMap::new());
         for &pool in self.records.pools.keys() {

@@ -1,0 +1,229 @@
+//! Requests of administrators that one controller hands on to another, which has the pools: each on a
+//! connection of its own, with pinned certificates on both sides as all of the link.
+//!
+//! Who may ask is decided where they ask, since users and tokens are each daemon's own; what may be asked
+//! like this is decided by the one that answers. Both note it in their audit logs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use api::{AuditEntry, Problem, ProblemKind, ROUTES, Row};
+use control::limits::LINK_BEAT;
+use control::link::{Call, Message, emit};
+use control::precondition::Preconditions;
+use control::problems::{bad_request, conflict, problem};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::sleep;
+
+use super::connections::{Lines, connect};
+use super::{Link, Shared};
+use crate::described::{Described, Written};
+use crate::events::now;
+use crate::http::{self, Audit, Mailbox, Reply};
+use crate::limits::{LINK_ANSWER_BYTES_MAX, LINK_CALL_BYTES_MAX};
+
+/// Where requests go that other controllers hand on.
+#[derive(Clone)]
+pub(crate) struct Desk {
+    pub(crate) mailbox: Mailbox,
+    pub(crate) audit: Arc<Audit>,
+}
+
+impl Link {
+    /// Hands a request on to another controller, and answers with its answer.
+    pub(crate) fn hand_on(&self, number: u16, call: http::Call) {
+        let shared = Arc::clone(&self.shared);
+        self.runtime.spawn(async move {
+            let (reply, asked) = shared.outgoing(call);
+            let answer = match asked {
+                Ok(asked) => shared.ask(number, &asked).await,
+                Err(problem) => Err(problem),
+            };
+            // Whoever asked may have gone away.
+            let _ = reply.send(answer);
+        });
+    }
+}
+
+impl Shared {
+    fn outgoing(
+        &self,
+        call: http::Call,
+    ) -> (tokio::sync::oneshot::Sender<Reply>, Result<Message, Problem>) {
+        let http::Call { route, parameters, body, preconditions, reply, .. } = call;
+        let Row { method, path, .. } = route.row();
+        let Ok(body) = String::from_utf8(body.into()) else {
+            return (reply, Err(bad_request(&"the body is no JSON")));
+        };
+        let Preconditions { if_match, if_none_match } = preconditions;
+        let asked = Call {
+            array: self.array.clone(),
+            method: method.name().to_owned(),
+            path: (*path).to_owned(),
+            parameters: parameters.into_iter().collect(),
+            body,
+            if_match,
+            if_none_match,
+        };
+        (reply, Ok(Message::Call(Box::new(asked))))
+    }
+
+    async fn ask(self: &Arc<Self>, number: u16, asked: &Message) -> Reply {
+        let not_asked = |why: &str| {
+            conflict(&format!(
+                "controller {number}, which has the pool, could not be asked: {why}. Nothing was changed; ask it itself"
+            ))
+        };
+        let Ok(_place) = self.handing_on.try_acquire() else {
+            return Err(busy());
+        };
+        let line = emit(asked);
+        if line.len() as u64 > LINK_CALL_BYTES_MAX {
+            return Err(not_asked("the request is too long for the link"));
+        }
+        let found = self.state().known.peers.get(&number).cloned();
+        let (address, pinned) = found
+            .and_then(|peer| peer.address.zip(peer.fingerprint))
+            .ok_or_else(|| not_asked("it is not known any more"))?;
+        let mut lines = connect(self, &address, pinned).await.map_err(|why| not_asked(&why))?;
+        let answered = async {
+            lines.send_bytes(&line).await?;
+            lines.answer().await
+        };
+        let answered = tokio::select! {
+            answered = answered => answered,
+            () = self.is_silent(number) => Err("it is not heard any more".to_owned()),
+        };
+        let unknown = |why: String| {
+            let detail = format!(
+                "controller {number}, which has the pool, was asked, and how that ended is not known: {why}. \
+                 See whether it was done"
+            );
+            problem(ProblemKind::Failed, &detail)
+        };
+        answered.map_err(unknown)?
+    }
+
+    /// Waits until a controller is not heard.
+    async fn is_silent(&self, number: u16) {
+        while self.state().peers.report(number, self.clock()).is_some() {
+            sleep(LINK_BEAT).await;
+        }
+    }
+
+    /// Answers a request that another controller has handed on.
+    pub(super) async fn answer_call<S: AsyncRead + AsyncWrite + Unpin>(
+        &self,
+        mut lines: Lines<S>,
+        number: u16,
+        call: Call,
+    ) -> Result<(), String> {
+        let Ok(_place) = self.handed_on.try_acquire() else {
+            return lines.send(&declined(busy())).await;
+        };
+        match self.carried_out(number, call).await.map(Written::into_text) {
+            Ok(text) if text.len() as u64 <= LINK_ANSWER_BYTES_MAX => {
+                lines.send(&Message::Answered { bytes: text.len() as u64 }).await?;
+                lines.send_bytes(&text).await
+            }
+            Ok(_) => lines.send(&declined(too_long())).await,
+            Err(problem) => lines.send(&declined(problem)).await,
+        }
+    }
+
+    async fn carried_out(&self, number: u16, call: Call) -> Result<Written, Problem> {
+        if call.array != self.array {
+            return Err(conflict(&"it is a controller of another array"));
+        }
+        let row =
+            ROUTES.iter().find(|row| row.path == call.path && row.method.name() == call.method);
+        let row = row.ok_or_else(|| {
+            let what = format!(
+                "the program of the other controller knows no {} {}",
+                call.method, call.path
+            );
+            conflict(&what)
+        })?;
+        let Call { parameters, body, if_match, if_none_match, .. } = call;
+        let (user, path) =
+            (parameters.get("asker").cloned().unwrap_or_default(), filled(row.path, &parameters));
+        let preconditions = Preconditions { if_match, if_none_match };
+        let answer = http::ask(&self.desk.mailbox, |reply| http::Call {
+            route: row.route,
+            parameters: parameters.into_iter().collect(),
+            body: body.into(),
+            preconditions,
+            is_handed_on: true,
+            reply,
+        });
+        let answer = answer.await;
+        if !row.route.only_reads() {
+            self.desk.audit.note(AuditEntry {
+                number: 0,
+                time: now(),
+                user,
+                via: "controller".to_owned(),
+                source: number.to_string(),
+                method: row.method.name().to_owned(),
+                path,
+                status: answer.as_ref().map_or_else(|problem| problem.status, |_| 200),
+            });
+        }
+        answer
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
+    /// What the other controller answers.
+    async fn answer(&mut self) -> Result<Reply, String> {
+        match self.receive_later().await? {
+            Message::Answered { bytes } if bytes <= LINK_ANSWER_BYTES_MAX => {
+                let text = self.receive_bytes(bytes).await?;
+                Ok(Ok(Described::of_another(text)))
+            }
+            Message::Declined { problem } => Ok(Err(*problem)),
+            Message::Refused { reason } => Err(reason),
+            Message::Answered { .. }
+            | Message::Report(_)
+            | Message::Join(_)
+            | Message::Joined { .. }
+            | Message::Call(_) => Err("it said something that is no answer".to_owned()),
+        }
+    }
+}
+
+fn declined(problem: Problem) -> Message {
+    Message::Declined { problem: Box::new(problem) }
+}
+
+fn busy() -> Problem {
+    problem(ProblemKind::Busy, &"too many requests are handed on already: try again in a moment")
+}
+
+fn too_long() -> Problem {
+    conflict(&"the answer is too long for the link of controllers: ask the one that has the pool")
+}
+
+/// The path with its parameters in their places.
+fn filled(path: &str, parameters: &BTreeMap<String, String>) -> String {
+    let parts = path.split('/').map(|part| {
+        let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
+        name.and_then(|name| parameters.get(name)).map_or(part, String::as_str)
+    });
+    let filled = parts.collect::<Vec<_>>().join("/");
+    filled.chars().take(512).flat_map(char::escape_debug).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_has_its_parameters_in_their_places() {
+        let parameters = [("pool", "p"), ("volume", "a\nb")];
+        let parameters = parameters.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let path = filled("/v1/volumes/{pool}/{volume}/size", &parameters);
+        assert_eq!(path, "/v1/volumes/p/a\\nb/size");
+        assert_eq!(filled("/v1/hosts", &parameters), "/v1/hosts");
+    }
+}

@@ -1,0 +1,62 @@
+//! Requests of administrators that another controller answers, since it has the pools.
+//!
+//! What the configuration says of volumes, snapshots and hosts may be changed only where the pools are, and volumes
+//! are known only there: whoever asks another controller of the array is answered from there.
+
+use std::collections::BTreeSet;
+
+use control::controllers::Standing;
+
+use super::problems::conflict;
+use super::{Management, routing};
+use crate::data_plane::DataPlane;
+use crate::http::Call;
+
+impl Management {
+    /// Hands a request on to the controller that has what it is about; gives it back if it is for this one.
+    pub(super) fn hand_on(&mut self, plane: &DataPlane, call: Call) -> Option<Call> {
+        let is_for_owner = routing::is_for_owner(call.route);
+        if call.is_handed_on {
+            if is_for_owner {
+                return Some(call);
+            }
+            let only_here = "that is asked of each controller itself, not through another one";
+            // The other controller may have gone away.
+            let _ = call.reply.send(Err(conflict(&only_here)));
+            return None;
+        }
+        let owner = is_for_owner.then(|| self.owner_elsewhere(plane, pool_of(&call))).flatten();
+        match (owner, &self.peers.link) {
+            (Some(number), Some(link)) => {
+                link.hand_on(number, call);
+                None
+            }
+            (Some(_), None) | (None, _) => Some(call),
+        }
+    }
+
+    /// The controller that serves a pool, or all pools that anybody serves, if that is another one and takes requests.
+    fn owner_elsewhere(&self, plane: &DataPlane, pool: Option<String>) -> Option<u16> {
+        let known = &self.configuration.pools;
+        let names: Vec<&String> = match &pool {
+            Some(name) if known.contains_key(name) => vec![name],
+            Some(_) | None => known.keys().collect(),
+        };
+        let is_closed =
+            |name: &&String| matches!(self.told_standing(plane, name), Standing::Closed(_));
+        if !names.iter().all(is_closed) {
+            return None;
+        }
+        let uuids = names.iter().filter_map(|name| known.get(*name)).map(|pool| pool.uuid);
+        let owners: BTreeSet<u16> = uuids.filter_map(|uuid| self.owner_by_link(&uuid)).collect();
+        let &owner = owners.first().filter(|_| owners.len() == 1)?;
+        let takes = self.peers.views.get(&owner).is_some_and(|view| view.takes_calls);
+        takes.then_some(owner)
+    }
+}
+
+/// The pool that a request names in its path.
+fn pool_of(call: &Call) -> Option<String> {
+    let is_named = call.route.row().path.contains("{pool}");
+    is_named.then(|| call.parameters.get("pool").cloned()).flatten()
+}
