@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use harness::controllers::{Pair, pair_up, signal};
 use harness::http::Request;
 use harness::waiting::wait_until;
-use harness::{Array, Value};
+use harness::{Array, Value, text};
 use rustix::process::Signal;
 
 /// How long an administrator waits for an answer when the other controller falls silent.
@@ -98,4 +98,33 @@ fn a_pool_is_called_here_from_the_other_controller_and_nobody_waits_for_one_that
     let shown: Value = pair.first.gantry_json(&["volume", "show", "p/w"])?;
     ensure!(shown["size_bytes"] == 32 << 20, "{shown}");
     Ok(())
+}
+
+#[test]
+fn users_and_tokens_of_the_controller_that_has_the_pools_are_known_at_the_other_one() -> Result<()>
+{
+    let pair = Pair::start()?;
+    pair_up(&pair)?;
+    let list = |secret: &str| {
+        let authorization = format!("Bearer {secret}");
+        let request = Request::new("GET", "/v1/volumes").with("Authorization", &authorization);
+        Ok(request.send(pair.second.http())?.status)
+    };
+    let token = pair.first.gantry_json(&["token", "create", "t", "--role", "viewer"])?;
+    let (id, secret) = (text(&token, "/id")?, text(&token, "/secret")?);
+    wait_until("the token is known", || Ok(list(secret)? == 200))?;
+    let refused =
+        pair.second.try_gantry(&["token", "create", "u", "--role", "viewer"])?.failure()?;
+    ensure!(refused.contains("at controller 1, which has the pools"), "{refused}");
+    pair.first.gantry(&["token", "delete", id])?;
+    wait_until("the token has ended", || Ok(list(secret)? == 401))?;
+    // Whoever has the pools next changes them.
+    pair.second.gantry(&["controller", "switch", "p"])?;
+    pair.wait_for(&pair.second, "active-optimized")?;
+    pair.second.gantry(&["token", "create", "u", "--role", "viewer"])?;
+    let names = |array: &Array| {
+        let tokens = array.gantry_json(&["token", "list"])?;
+        Ok(tokens.as_array().into_iter().flatten().any(|token| token["name"] == "u"))
+    };
+    wait_until("it is known at the other one", || names(&pair.first))
 }

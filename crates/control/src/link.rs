@@ -44,12 +44,14 @@ pub enum Message {
     },
     /// A request of an administrator's that the other one is to answer, alone on its connection.
     Call(Box<Call>),
-    /// The answer to it: JSON of so many bytes, which follows the line.
+    /// The other one is to tell its users and tokens, as [`Message::Answered`]; alone on its connection, too.
+    Users,
+    /// The answer to either: JSON of so many bytes, which follows the line.
     Answered {
         /// How many.
         bytes: u64,
     },
-    /// The other answer to it: why it was not done.
+    /// The other answer to a call: why it was not done.
     Declined {
         /// As the administrator is told.
         problem: Box<Problem>,
@@ -114,6 +116,10 @@ pub struct Report {
     /// Whether it answers a [`Call`]; earlier programs know of none.
     #[serde(default)]
     pub takes_calls: bool,
+    /// By which another one sees whether it knows the same users and tokens; absent in reports of programs
+    /// that do not tell them.
+    #[serde(default)]
+    pub users: Option<String>,
 }
 
 /// Some of a pool's records, in the order in which they changed.
@@ -192,7 +198,7 @@ pub fn parse(line: &[u8]) -> Result<Message, String> {
         Message::Joined { number } => check_number(*number)?,
         Message::Refused { reason } => check_text(reason)?,
         Message::Call(call) => check_text(&call.array)?,
-        Message::Answered { .. } | Message::Declined { .. } => {}
+        Message::Users | Message::Answered { .. } | Message::Declined { .. } => {}
     }
     Ok(message)
 }
@@ -231,6 +237,7 @@ impl Report {
         let records = self.records.keys().chain(heard);
         let mut names = self.pools.keys().chain(self.configured.keys()).chain(records);
         names.try_for_each(|name| check_text(name))?;
+        self.users.as_deref().map_or(Ok(()), check_text)?;
         self.readiness.as_ref().map_or(Ok(()), Readiness::check)
     }
 }

@@ -46,11 +46,11 @@ use crate::options::HttpOptions;
 use crate::yielding::{lower_priority, yielding};
 use answers::problem;
 use connections::{Serving, serve_tcp, serve_unix};
-use gate::Gate;
 use tls::Certificate;
 
 pub(crate) use audit::Audit;
 pub(crate) use doors::{Closed, Doors, Place};
+pub(crate) use gate::Gate;
 pub(crate) use router::ask;
 pub(crate) use tls::expires as certificate_expires;
 
@@ -160,7 +160,7 @@ pub(crate) fn start(
     options: &HttpOptions,
     connections_max: usize,
     directory: &Arc<DataDirectory>,
-    (mailbox, heartbeat, audit): (Mailbox, Arc<Heartbeat>, Arc<Audit>),
+    (mailbox, heartbeat, gate): (Mailbox, Arc<Heartbeat>, Arc<Gate>),
 ) -> Result<Arc<Doors>> {
     if !options.http.ip().is_loopback() {
         bail!(
@@ -176,7 +176,6 @@ pub(crate) fn start(
         None => None,
     };
     let unix = listen_unix(&directory.socket_path())?;
-    let gate = Arc::new(Gate::open(Arc::clone(directory), audit)?);
     let router = router::router(&mailbox, &heartbeat, &gate);
     let per_address = (options.http_connections_per_address as usize).min(connections_max);
     let doors = Arc::new(Doors::new(connections_max, per_address));

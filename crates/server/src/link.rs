@@ -34,6 +34,8 @@ use crate::limits::LINK_CALLS_MAX;
 use files::Peer;
 use identity::Identity;
 
+use calls::TakenUsers;
+
 pub(crate) use calls::Desk;
 pub(crate) use files::Known;
 
@@ -141,6 +143,8 @@ struct State {
     problems: BTreeMap<u16, String>,
     /// Peers of which a connection has ended on which they spoke, and that were not heard since.
     broken_off: BTreeSet<u16>,
+    /// Users and tokens that were taken over last.
+    taken_users: Option<TakenUsers>,
     /// The newest connection that each peer made.
     newest: BTreeMap<u16, u64>,
     /// The newest work that connects to each peer.
@@ -205,8 +209,9 @@ impl Link {
 
     /// Says how this controller is; the others are told if that is new.
     pub(crate) fn tell(&self, own: &Own<'_>) {
+        let users = Some(self.shared.desk.gate.digest());
         self.told.send_if_modified(|report| {
-            if own.is_said_by(report) {
+            if own.is_said_by(report) && report.users == users {
                 return false;
             }
             *report = Arc::new(Report {
@@ -217,10 +222,16 @@ impl Link {
                 readiness: Some(own.readiness.clone()),
                 records: own.records.clone(),
                 heard: own.heard.clone(),
+                users,
                 ..Report::clone(report)
             });
             true
         });
+    }
+
+    /// Says which other controller has all pools, if one has: its users and tokens are taken over.
+    pub(crate) fn follow(&self, controller: Option<u16>) {
+        self.shared.desk.gate.set_authority(controller);
     }
 
     /// Every other controller that is known.
@@ -370,6 +381,7 @@ impl Shared {
             records: BTreeMap::new(),
             heard: None,
             takes_calls: true,
+            users: None,
         })
     }
 
@@ -475,8 +487,10 @@ impl Shared {
         }
         state.problems.remove(&number);
         state.broken_off.remove(&number);
+        let users = report.users.clone();
         state.peers.hear(report, self.clock());
         drop(state);
+        self.follow_users(number, users);
         if has_moved {
             let shared = Arc::clone(self);
             tokio::spawn(async move {

@@ -21,7 +21,7 @@ use crate::data_plane::DataPlane;
 use crate::events;
 use crate::exports::{self, Exports};
 use crate::heartbeat::Heartbeat;
-use crate::http::{self, Audit, Call, Inbox, Mailbox, Message};
+use crate::http::{self, Audit, Call, Gate, Inbox, Mailbox, Message};
 use crate::iscsi::{FrontEnd, ReadyCommand};
 use crate::ledger_feed::LedgerFeed;
 use crate::limits::{
@@ -92,7 +92,8 @@ impl Reactor {
         let (mailbox, inbox) = Mailbox::new(Waker::new(poll.registry(), WAKER)?);
         let heartbeat = Arc::new(Heartbeat::new());
         let audit = Arc::new(Audit::open(directory.path())?);
-        let shared = (mailbox.clone(), Arc::clone(&heartbeat), Arc::clone(&audit));
+        let gate = Arc::new(Gate::open(Arc::clone(&directory), Arc::clone(&audit))?);
+        let shared = (mailbox.clone(), Arc::clone(&heartbeat), Arc::clone(&gate));
         let doors = http::start(&options.http, open_files.http, &directory, shared)?;
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         let witness = Witness::open(Arc::clone(&directory), mailbox.clone())?;
@@ -107,7 +108,7 @@ impl Reactor {
         let alerts = Alerts::start(&configuration.target_name)?;
         let events = events::Events::open(directory.path(), alerts)?;
         let place = (configuration.uuid.clone(), Arc::clone(&heartbeat));
-        let desk = link::Desk { mailbox: mailbox.clone(), audit: Arc::clone(&audit) };
+        let desk = link::Desk { mailbox: mailbox.clone(), gate };
         let link = start_link(options, &directory, &controller, (place, desk))?;
         let identity = (directory, controller, link);
         let management =

@@ -59,7 +59,7 @@ export interface AuditEntry {
   number: number;
   /** The path. */
   path: string;
-  /** The address it came from; empty for the socket. */
+  /** The address it came from; empty for the socket; the number of a controller. */
   source: string;
   /** The HTTP status of the answer. */
   status: number;
@@ -68,8 +68,8 @@ export interface AuditEntry {
   /** Who; empty if that was not found out. */
   user: string;
   /**
-   * `socket`, `session` or `token`; `password` of a login; `array` of what the array did by
-   * itself.
+   * `socket`, `session` or `token`; `password` of a login; `controller` of what another controller
+   * of the array has handed on; `array` of what the array did by itself.
    */
   via: string;
 }

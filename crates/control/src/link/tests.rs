@@ -33,6 +33,7 @@ fn report(life: u64, sequence: u64) -> Report {
         records: BTreeMap::from([("ab".to_owned(), page())]),
         heard: Some(BTreeMap::from([("ab".to_owned(), Mark { opening: 7, to: 3 })])),
         takes_calls: true,
+        users: Some("0f".to_owned()),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Authenticates and authorises requests: session, token or Unix socket; role; origin.
 
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use access::{
@@ -11,6 +12,7 @@ use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, header};
 use axum::middleware::Next;
 use axum::response::Response;
+use sha2::{Digest, Sha256};
 
 use super::answers::{problem, respond};
 use super::audit::Audit;
@@ -30,18 +32,25 @@ const CSRF_HEADER: &str = "x-gantry-csrf";
 /// The first user.
 const FIRST_USER: &str = "admin";
 
+/// Bytes by which the users of two controllers are compared.
+const DIGEST_BYTES: usize = 16;
+
 /// Knows everybody.
 pub(crate) struct Gate {
     state: Mutex<GateState>,
     /// Lock held during a change of users and tokens, until they are saved.
     changing: tokio::sync::Mutex<()>,
     directory: Arc<DataDirectory>,
-    pub(super) audit: Arc<Audit>,
+    pub(crate) audit: Arc<Audit>,
+    /// The controller that has the pools, if that is another one: its users and tokens are the array's. Else 0.
+    authority: AtomicU16,
 }
 
 /// State of the gate.
 pub(super) struct GateState {
     pub(super) users: Users,
+    /// By which others see whether they know the same users.
+    digest: String,
     pub(super) sessions: BrowserSessions,
     pub(super) limiter: Limiter,
 }
@@ -67,8 +76,59 @@ impl Gate {
             show_first_password(&password);
         }
         let (sessions, limiter) = (BrowserSessions::default(), Limiter::default());
-        let state = Mutex::new(GateState { users, sessions, limiter });
-        Ok(Self { state, changing: tokio::sync::Mutex::default(), directory, audit })
+        let digest = digest_of(&users);
+        let state = Mutex::new(GateState { users, digest, sessions, limiter });
+        let (changing, authority) = (tokio::sync::Mutex::default(), AtomicU16::new(0));
+        Ok(Self { state, changing, directory, audit, authority })
+    }
+
+    /// Which other controller has the pools, if one has all of them and is heard: users and tokens are changed there.
+    pub(crate) fn set_authority(&self, controller: Option<u16>) {
+        self.authority.store(controller.unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// The controller whose users and tokens are taken over, if that is another one.
+    pub(crate) fn authority(&self) -> Option<u16> {
+        Some(self.authority.load(Ordering::Relaxed)).filter(|&number| number > 0)
+    }
+
+    /// By which others see whether they know the same users and tokens.
+    pub(crate) fn digest(&self) -> String {
+        self.state().digest.clone()
+    }
+
+    /// Users and tokens as another controller takes them over: hashes of passwords and secrets among them.
+    pub(crate) fn users_text(&self) -> Vec<u8> {
+        text_of(&self.state().users)
+    }
+
+    /// Takes the users and tokens of the controller that has the pools. Sessions of those who are gone, or have
+    /// another password, end.
+    ///
+    /// # Errors
+    /// When it is none that this program can read, has nobody, or cannot be saved: nothing was changed.
+    pub(crate) async fn adopt(&self, text: &[u8]) -> Result<(), String> {
+        let users: Users = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+        if users.is_empty() {
+            return Err("it has no users".to_owned());
+        }
+        let _others_wait = self.changing.lock().await;
+        self.save(&users).await?;
+        let mut state = self.state();
+        let before = std::mem::replace(&mut state.users, users);
+        state.digest = digest_of(&state.users);
+        let is_another = |name: &String| before.password(name) != state.users.password(name);
+        let changed: Vec<String> =
+            before.users().map(|user| user.name).filter(is_another).collect();
+        changed.iter().for_each(|name| state.forget(name));
+        Ok(())
+    }
+
+    async fn save(&self, users: &Users) -> Result<(), String> {
+        let (directory, wanted) = (Arc::clone(&self.directory), users.clone());
+        let save = tokio::task::spawn_blocking(move || directory.save_users(&wanted));
+        let saved = save.await.unwrap_or_else(|error| Err(error.into()));
+        saved.map_err(|error| format!("{error:#}"))
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, GateState> {
@@ -82,21 +142,28 @@ impl Gate {
 
     /// Changes users or tokens, and saves them; if that fails, nothing was changed. Others are
     /// answered while the disk is waited for.
-    pub(super) async fn change<T>(
+    pub(crate) async fn change<T>(
         &self,
         change: impl FnOnce(&mut Users) -> Result<T, AccessError>,
     ) -> Result<T, Problem> {
         let _others_wait = self.changing.lock().await;
+        if let Some(number) = self.authority() {
+            let detail = format!(
+                "users, passwords and tokens are changed at controller {number}, which has the pools, and are copied \
+                 from there. Nothing was changed"
+            );
+            return Err(problem(ProblemKind::Conflict, &detail));
+        }
         let mut users = self.state().users.clone();
         let changed = change(&mut users).map_err(|error| refused(&error))?;
-        let (directory, wanted) = (Arc::clone(&self.directory), users.clone());
-        let save = tokio::task::spawn_blocking(move || directory.save_users(&wanted));
-        if let Err(error) = save.await.unwrap_or_else(|error| Err(error.into())) {
-            tracing::error!(%error, "users cannot be saved");
+        if let Err(error) = self.save(&users).await {
+            tracing::error!(error, "users cannot be saved");
             let detail = "the data directory cannot be written: see the log";
             return Err(problem(ProblemKind::Failed, detail));
         }
-        self.state().users = users;
+        let mut state = self.state();
+        state.digest = digest_of(&users);
+        state.users = users;
         Ok(changed)
     }
 
@@ -178,6 +245,14 @@ impl Gate {
             status,
         });
     }
+}
+
+fn text_of(users: &Users) -> Vec<u8> {
+    serde_json::to_vec(users).expect("names are texts")
+}
+
+fn digest_of(users: &Users) -> String {
+    hexadecimal(&Sha256::digest(text_of(users))[..DIGEST_BYTES])
 }
 
 /// Request as the gate sees it.

@@ -1,8 +1,8 @@
 //! Requests of administrators that one controller hands on to another, which has the pools: each on a
 //! connection of its own, with pinned certificates on both sides as all of the link.
 //!
-//! Who may ask is decided where they ask, since users and tokens are each daemon's own; what may be asked
-//! like this is decided by the one that answers. Both note it in their audit logs.
+//! Who may ask is decided where they ask; what may be asked like this is decided by the one that answers. Both note
+//! it in their audit logs. Users and tokens are taken over from the controller that has the pools, by the same way.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,20 +13,32 @@ use control::link::{Call, Message, emit};
 use control::precondition::Preconditions;
 use control::problems::{bad_request, conflict, problem};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 use tokio::time::sleep;
+use tokio_rustls::client::TlsStream;
 
 use super::connections::{Lines, connect};
 use super::{Link, Shared};
 use crate::described::{Described, Written};
 use crate::events::now;
-use crate::http::{self, Audit, Mailbox, Reply};
-use crate::limits::{LINK_ANSWER_BYTES_MAX, LINK_CALL_BYTES_MAX};
+use crate::http::{self, Gate, Mailbox, Reply};
+use crate::limits::{LINK_ANSWER_BYTES_MAX, LINK_CALL_BYTES_MAX, LINK_PATIENCE, LINK_RETRY};
 
 /// Where requests go that other controllers hand on.
 #[derive(Clone)]
 pub(crate) struct Desk {
     pub(crate) mailbox: Mailbox,
-    pub(crate) audit: Arc<Audit>,
+    pub(crate) gate: Arc<Gate>,
+}
+
+/// Users and tokens that were taken over, or could not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct TakenUsers {
+    from: u16,
+    /// As that controller tells them.
+    told: String,
+    /// As they are known here: a program of another version may write them otherwise.
+    own: String,
 }
 
 impl Link {
@@ -81,11 +93,7 @@ impl Shared {
         if line.len() as u64 > LINK_CALL_BYTES_MAX {
             return Err(not_asked("the request is too long for the link"));
         }
-        let found = self.state().known.peers.get(&number).cloned();
-        let (address, pinned) = found
-            .and_then(|peer| peer.address.zip(peer.fingerprint))
-            .ok_or_else(|| not_asked("it is not known any more"))?;
-        let mut lines = connect(self, &address, pinned).await.map_err(|why| not_asked(&why))?;
+        let mut lines = self.connected(number).await.map_err(|why| not_asked(&why))?;
         let answered = async {
             lines.send_bytes(&line).await?;
             lines.answer().await
@@ -102,6 +110,59 @@ impl Shared {
             problem(ProblemKind::Failed, &detail)
         };
         answered.map_err(unknown)?
+    }
+
+    async fn connected(
+        self: &Arc<Self>,
+        number: u16,
+    ) -> Result<Lines<TlsStream<TcpStream>>, String> {
+        let found = self.state().known.peers.get(&number).cloned();
+        let found = found.and_then(|peer| peer.address.zip(peer.fingerprint));
+        let (address, pinned) = found.ok_or("it is not known any more, or its address is not")?;
+        connect(self, &address, pinned).await
+    }
+
+    /// Takes over the users and tokens of the controller that has the pools, if it tells others than are known here.
+    pub(super) fn follow_users(self: &Arc<Self>, number: u16, told: Option<String>) {
+        let Some(told) = told.filter(|_| self.desk.gate.authority() == Some(number)) else {
+            return;
+        };
+        let taken = TakenUsers { from: number, own: self.desk.gate.digest(), told };
+        let mut state = self.state();
+        if taken.told == taken.own || state.taken_users.as_ref() == Some(&taken) {
+            return;
+        }
+        state.taken_users = Some(taken.clone());
+        drop(state);
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            match shared.take_users(number).await {
+                Ok(()) => {
+                    let own = shared.desk.gate.digest();
+                    shared.state().taken_users = Some(TakenUsers { own, ..taken });
+                    tracing::info!(number, "users and tokens were taken over from a controller");
+                }
+                Err(error) => {
+                    tracing::warn!(
+                        number,
+                        error,
+                        "users and tokens of a controller are not taken over"
+                    );
+                    sleep(LINK_RETRY).await;
+                    shared.state().taken_users = None;
+                }
+            }
+        });
+    }
+
+    async fn take_users(self: &Arc<Self>, number: u16) -> Result<(), String> {
+        let mut lines = self.connected(number).await?;
+        lines.send(&Message::Users).await?;
+        let answered = tokio::time::timeout(LINK_PATIENCE, lines.answered_text()).await;
+        match answered.unwrap_or_else(|_| Err("it does not answer".to_owned()))? {
+            Ok(text) => self.desk.gate.adopt(&text).await,
+            Err(problem) => Err(problem.detail),
+        }
     }
 
     /// Waits until a controller is not heard.
@@ -123,8 +184,7 @@ impl Shared {
         };
         match self.carried_out(number, call).await.map(Written::into_text) {
             Ok(text) if text.len() as u64 <= LINK_ANSWER_BYTES_MAX => {
-                lines.send(&Message::Answered { bytes: text.len() as u64 }).await?;
-                lines.send_bytes(&text).await
+                lines.send_answer(&text).await
             }
             Ok(_) => lines.send(&declined(too_long())).await,
             Err(problem) => lines.send(&declined(problem)).await,
@@ -158,7 +218,7 @@ impl Shared {
         });
         let answer = answer.await;
         if !row.route.only_reads() {
-            self.desk.audit.note(AuditEntry {
+            self.desk.gate.audit.note(AuditEntry {
                 number: 0,
                 time: now(),
                 user,
@@ -176,10 +236,13 @@ impl Shared {
 impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
     /// What the other controller answers.
     async fn answer(&mut self) -> Result<Reply, String> {
+        Ok(self.answered_text().await?.map(Described::of_another))
+    }
+
+    async fn answered_text(&mut self) -> Result<Result<Vec<u8>, Problem>, String> {
         match self.receive_later().await? {
             Message::Answered { bytes } if bytes <= LINK_ANSWER_BYTES_MAX => {
-                let text = self.receive_bytes(bytes).await?;
-                Ok(Ok(Described::of_another(text)))
+                Ok(Ok(self.receive_bytes(bytes).await?))
             }
             Message::Declined { problem } => Ok(Err(*problem)),
             Message::Refused { reason } => Err(reason),
@@ -187,7 +250,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
             | Message::Report(_)
             | Message::Join(_)
             | Message::Joined { .. }
-            | Message::Call(_) => Err("it said something that is no answer".to_owned()),
+            | Message::Call(_)
+            | Message::Users => Err("it said something that is no answer".to_owned()),
         }
     }
 }

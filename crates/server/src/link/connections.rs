@@ -101,7 +101,11 @@ impl Coming {
                 let _busy = self.place.work();
                 self.shared.answer_call(lines, number, *call).await
             }
-            (Message::Report(_) | Message::Call(_), None) => {
+            (Message::Users, Some(_)) => {
+                let _busy = self.place.work();
+                lines.send_answer(&self.shared.desk.gate.users_text()).await
+            }
+            (Message::Report(_) | Message::Call(_) | Message::Users, None) => {
                 Err("it is not paired, and shows no code".to_owned())
             }
             (
@@ -155,6 +159,7 @@ impl Coming {
                 | Message::Joined { .. }
                 | Message::Refused { .. }
                 | Message::Call(_)
+                | Message::Users
                 | Message::Answered { .. }
                 | Message::Declined { .. } => return Err(NO_REPORT.to_owned()),
             };
@@ -208,6 +213,7 @@ async fn tell(
             Message::Join(_)
             | Message::Joined { .. }
             | Message::Call(_)
+            | Message::Users
             | Message::Answered { .. }
             | Message::Declined { .. } => return Err(NO_REPORT.to_owned()),
         }
@@ -240,6 +246,7 @@ pub(super) async fn join(shared: &Arc<Shared>, code: &PairingCode) -> Result<(),
         | Message::Report(_)
         | Message::Join(_)
         | Message::Call(_)
+        | Message::Users
         | Message::Answered { .. }
         | Message::Declined { .. } => {
             Err("it answers as no controller that gave this code".to_owned())
@@ -329,6 +336,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
 
     pub(super) async fn send(&mut self, message: &Message) -> Result<(), String> {
         self.send_bytes(&emit(message)).await
+    }
+
+    /// Sends an answer of JSON.
+    pub(super) async fn send_answer(&mut self, text: &[u8]) -> Result<(), String> {
+        self.send(&Message::Answered { bytes: text.len() as u64 }).await?;
+        self.send_bytes(text).await
     }
 
     /// Sends bytes: each part must be taken in time.

@@ -13,7 +13,7 @@ use control::link::{Message, Readiness, emit};
 use control::precondition::Preconditions;
 
 use super::*;
-use crate::http::{Audit, Call, Inbox, Mailbox};
+use crate::http::{Audit, Call, Gate, Inbox, Mailbox};
 use crate::limits::{
     HEARTBEAT_MAX, LINK_ANSWER_BYTES_MAX, LINK_CALL_BYTES_MAX, LINK_CONNECTIONS_MAX,
     LINK_LINE_BYTES_MAX, LINK_PATIENCE,
@@ -26,7 +26,7 @@ struct Node {
     _folder: tempfile::TempDir,
     link: Link,
     inbox: Inbox,
-    audit: Arc<Audit>,
+    gate: Arc<Gate>,
     /// Its mailbox wakes it.
     _poll: mio::Poll,
     /// Its loop goes on while this is not set.
@@ -40,13 +40,14 @@ fn node(number: u16, array: &str) -> Node {
     let waker = mio::Waker::new(poll.registry(), mio::Token(0)).unwrap();
     let (mailbox, inbox) = Mailbox::new(waker);
     let audit = Arc::new(Audit::open(folder.path()).unwrap());
+    let gate = Arc::new(Gate::open(Arc::clone(&directory), audit).unwrap());
     let place = Place {
         array: array.to_owned(),
         number,
         listen: Some("127.0.0.1:0".parse().unwrap()),
         peers: BTreeMap::new(),
         pulse: Arc::new(Heartbeat::new()),
-        desk: Desk { mailbox, audit: Arc::clone(&audit) },
+        desk: Desk { mailbox, gate: Arc::clone(&gate) },
     };
     let stands_still = Arc::new(AtomicBool::new(false));
     let (pulse, is_over) = (Arc::clone(&place.pulse), Arc::clone(&stands_still));
@@ -57,7 +58,7 @@ fn node(number: u16, array: &str) -> Node {
         }
     });
     let link = Link::start(&directory, place).unwrap();
-    Node { _folder: folder, link, inbox, audit, _poll: poll, stands_still }
+    Node { _folder: folder, link, inbox, gate, _poll: poll, stands_still }
 }
 
 impl Drop for Node {
@@ -177,8 +178,8 @@ fn a_request_is_answered_by_the_other_controller_and_noted_there() {
         Ok(Described::Written(serde_json::json!({"made": true})))
     });
     assert_eq!(text_of(answer), b"{\"made\":true}");
-    soon("it is in the audit log", || !two.audit.latest().is_empty());
-    let entry = two.audit.latest().remove(0);
+    soon("it is in the audit log", || !two.gate.audit.latest().is_empty());
+    let entry = two.gate.audit.latest().remove(0);
     assert_eq!((&*entry.user, &*entry.via, &*entry.source), ("ann", "controller", "1"));
     assert_eq!((&*entry.method, &*entry.path, entry.status), ("POST", "/v1/volumes", 200));
     // The other way round, and a refusal as it is.
@@ -186,7 +187,45 @@ fn a_request_is_answered_by_the_other_controller_and_noted_there() {
     let refused = two.hand_on(&one, asked, |_| Err(problems::not_found(&"no volume")));
     let problem = refused.unwrap_err();
     assert_eq!((problem.status, &*problem.detail), (404, "no volume"));
-    assert!(one.audit.latest().is_empty(), "it changes nothing");
+    assert!(one.gate.audit.latest().is_empty(), "it changes nothing");
+}
+
+#[test]
+fn users_are_those_of_the_controller_that_has_the_pools() {
+    let [one, two] = paired();
+    let say = |node: &Node| {
+        node.link.tell(&Own {
+            portals: BTreeMap::new(),
+            pools: BTreeMap::new(),
+            configured: &BTreeMap::new(),
+            readiness: Readiness::default(),
+            records: BTreeMap::new(),
+            heard: None,
+        });
+    };
+    assert_ne!(one.gate.digest(), two.gate.digest(), "each has made its own administrator");
+    say(&one);
+    thread::sleep(LINK_SILENCE);
+    assert_ne!(one.gate.digest(), two.gate.digest(), "nobody has the pools");
+    two.link.follow(Some(1));
+    soon("they are taken over", || one.gate.digest() == two.gate.digest());
+    assert_eq!(
+        two.link.shared.directory.load_users().unwrap(),
+        one.link.shared.directory.load_users().unwrap()
+    );
+    let changed = two.gate.change(|users| users.remove("admin"));
+    let problem = two.link.runtime.block_on(changed).unwrap_err();
+    assert!(problem.detail.contains("at controller 1"), "{problem:?}");
+    // What is changed while the other one is away gives way to what that one has.
+    two.link.follow(None);
+    let must_change = |users: &mut access::Users| users.set_must_change_password("admin", false);
+    two.link.runtime.block_on(two.gate.change(must_change)).unwrap();
+    assert_ne!(one.gate.digest(), two.gate.digest());
+    two.link.follow(Some(1));
+    soon("they are taken over again", || one.gate.digest() == two.gate.digest());
+    one.link.runtime.block_on(one.gate.change(must_change)).unwrap();
+    say(&one);
+    soon("a change follows", || one.gate.digest() == two.gate.digest());
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Management {
     }
 
     /// The controller that serves a pool, or all pools that anybody serves, if that is another one and takes requests.
-    fn owner_elsewhere(&self, plane: &DataPlane, pool: Option<String>) -> Option<u16> {
+    pub(super) fn owner_elsewhere(&self, plane: &DataPlane, pool: Option<String>) -> Option<u16> {
         let known = &self.configuration.pools;
         let names: Vec<&String> = match &pool {
             Some(name) if known.contains_key(name) => vec![name],

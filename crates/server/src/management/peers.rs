@@ -110,6 +110,7 @@ impl Management {
             records: self.told_records(plane, self.peers.described_bytes),
             heard: self.heard_records(plane),
         });
+        link.follow(self.owner_elsewhere(plane, None));
         let views = link.views();
         if views == self.peers.views {
             return self.hear_records(plane);
