@@ -465,6 +465,31 @@ impl Management {
         preconditions.check_shown(shown)
     }
 
+    /// A volume or snapshot of that name, of whichever kind it is; `kind` is what was asked for.
+    fn find(
+        &self,
+        plane: &DataPlane,
+        kind: &'static str,
+        (pool_name, name): (&str, &str),
+    ) -> Result<(PoolId, block::VolumeId), Problem> {
+        let not_found = || {
+            let name = format!("{pool_name}/{name}");
+            refused(&ArrayError::NotFound { kind, name })
+        };
+        let Some((slot, pool)) = plane.pool_named(pool_name) else {
+            // Who is told that a volume is not there may make another one.
+            return Err(match self.unavailable.get(pool_name) {
+                Some(pool) => pools::unknown_content(pool_name, &pool.reason),
+                None => not_found(),
+            });
+        };
+        if pool.health() == Health::Opening {
+            return Err(is_opening(&pool.name));
+        }
+        let volume = pool.store.volume_named(name).filter(|volume| !is_hidden(volume));
+        Ok((slot, volume.ok_or_else(not_found)?.spec.id))
+    }
+
     /// Goes on with what waited for a pool.
     pub(crate) fn finished(
         &mut self,
@@ -686,33 +711,6 @@ impl Parameters {
     fn snapshot(&self) -> (&str, &str) {
         (self.get("pool"), self.get("snapshot"))
     }
-}
-
-fn find_volume(
-    plane: &DataPlane,
-    parameters: &Parameters,
-) -> Result<(PoolId, block::VolumeId), Problem> {
-    find(plane, "volume", parameters.get("pool"), parameters.get("volume"))
-}
-
-/// A volume or snapshot of that name, of whichever kind it is; `kind` is what was asked for.
-fn find(
-    plane: &DataPlane,
-    kind: &'static str,
-    pool: &str,
-    name: &str,
-) -> Result<(PoolId, block::VolumeId), Problem> {
-    let not_found = || {
-        let name = format!("{pool}/{name}");
-        refused(&ArrayError::NotFound { kind, name })
-    };
-    let (slot, pool) = plane.pool_named(pool).ok_or_else(not_found)?;
-    if pool.health() == Health::Opening {
-        return Err(is_opening(&pool.name));
-    }
-    let volume = pool.store.volume_named(name).filter(|volume| !is_hidden(volume));
-    let volume = volume.ok_or_else(not_found)?;
-    Ok((slot, volume.spec.id))
 }
 
 fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, Problem> {

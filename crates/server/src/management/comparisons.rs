@@ -6,7 +6,7 @@ use store::{Comparison, Difference, Failure, Outcome};
 
 use super::describe::hexadecimal;
 use super::problems::{bad_request, failed, gone, internal};
-use super::{Parameters, PoolStep, Progress, find};
+use super::{Management, Parameters, PoolStep, Progress};
 use crate::data_plane::DataPlane;
 use crate::described::Described;
 
@@ -16,41 +16,45 @@ const EXTENTS_DEFAULT: u64 = 1000;
 /// What somebody asked for: the answer without what the pool says.
 pub(super) struct Asked(SnapshotChanges);
 
-/// Asks what differs between two snapshots, or what one holds.
-pub(super) fn compare_snapshots(
-    plane: &mut DataPlane,
-    parameters: &Parameters,
-) -> Result<Progress, Problem> {
-    let (pool_name, name) = parameters.snapshot();
-    let offset = number(parameters, "offset", 0)?;
-    let limit = number(parameters, "limit", EXTENTS_DEFAULT)?;
-    if !(1..=CHANGES_MAX).contains(&limit) {
-        let detail = format!("'limit' is a number of extents from 1 to {CHANGES_MAX}");
-        return Err(bad_request(&detail));
+impl Management {
+    /// Asks what differs between two snapshots, or what one holds.
+    pub(super) fn compare_snapshots(
+        &self,
+        plane: &mut DataPlane,
+        parameters: &Parameters,
+    ) -> Result<Progress, Problem> {
+        let (pool_name, name) = parameters.snapshot();
+        let offset = number(parameters, "offset", 0)?;
+        let limit = number(parameters, "limit", EXTENTS_DEFAULT)?;
+        if !(1..=CHANGES_MAX).contains(&limit) {
+            let detail = format!("'limit' is a number of extents from 1 to {CHANGES_MAX}");
+            return Err(bad_request(&detail));
+        }
+        let base_name = parameters.0.get("base");
+        let (pool, target) = self.find(plane, "snapshot", (pool_name, name))?;
+        let base =
+            base_name.map(|base| self.find(plane, "snapshot", (pool_name, base))).transpose()?;
+        let naa = |id| {
+            let volume = plane.volume((pool, id)).map(|(_, volume)| volume);
+            volume.map(|volume| format!("naa.{}", hexadecimal(&volume.spec.naa))).ok_or_else(gone)
+        };
+        let asked = SnapshotChanges {
+            pool: pool_name.to_owned(),
+            snapshot: name.to_owned(),
+            naa: naa(target)?,
+            base: base_name.cloned(),
+            base_naa: base.map(|(_, id)| naa(id)).transpose()?,
+            size_bytes: plane.volume((pool, target)).ok_or_else(gone)?.1.spec.size_bytes,
+            offset,
+            extents: Vec::new(),
+            next_offset: None,
+            map_pages: 0,
+        };
+        let base = base.map(|(_, id)| id);
+        let comparison = Comparison { base, target, from: offset, extents_max: limit as usize };
+        let ticket = plane.compare(pool, comparison).ok_or_else(gone)?;
+        Ok(Progress::Wait(ticket, PoolStep::Compare { pool, asked: Box::new(Asked(asked)) }))
     }
-    let base_name = parameters.0.get("base");
-    let (pool, target) = find(plane, "snapshot", pool_name, name)?;
-    let base = base_name.map(|base| find(plane, "snapshot", pool_name, base)).transpose()?;
-    let naa = |id| {
-        let volume = plane.volume((pool, id)).map(|(_, volume)| volume);
-        volume.map(|volume| format!("naa.{}", hexadecimal(&volume.spec.naa))).ok_or_else(gone)
-    };
-    let asked = SnapshotChanges {
-        pool: pool_name.to_owned(),
-        snapshot: name.to_owned(),
-        naa: naa(target)?,
-        base: base_name.cloned(),
-        base_naa: base.map(|(_, id)| naa(id)).transpose()?,
-        size_bytes: plane.volume((pool, target)).ok_or_else(gone)?.1.spec.size_bytes,
-        offset,
-        extents: Vec::new(),
-        next_offset: None,
-        map_pages: 0,
-    };
-    let base = base.map(|(_, id)| id);
-    let comparison = Comparison { base, target, from: offset, extents_max: limit as usize };
-    let ticket = plane.compare(pool, comparison).ok_or_else(gone)?;
-    Ok(Progress::Wait(ticket, PoolStep::Compare { pool, asked: Box::new(Asked(asked)) }))
 }
 
 /// A number of the query.

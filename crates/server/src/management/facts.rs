@@ -14,7 +14,7 @@ use control::volumes::Found;
 use mio::net::TcpListener;
 
 use super::volumes::is_snapshot;
-use super::{Management, Parameters, find};
+use super::{Management, Parameters};
 use crate::data_plane::DataPlane;
 
 /// The view of the array that a change is made with.
@@ -46,7 +46,7 @@ impl View for Facts<'_> {
     }
 
     fn volume(&self, pool: &str, name: &str) -> Result<VolumeId, Problem> {
-        find(self.plane, "volume", pool, name).map(|(_, id)| id)
+        self.management.find(self.plane, "volume", (pool, name)).map(|(_, id)| id)
     }
 
     fn name_of(&self, volume: VolumeId) -> String {
@@ -89,7 +89,7 @@ impl Management {
         kind: &'static str,
         (pool, name): (&str, &str),
     ) -> Result<Found, Problem> {
-        let (slot, id) = find(plane, kind, pool, name)?;
+        let (slot, id) = self.find(plane, kind, (pool, name))?;
         Ok(Found {
             pool: pool.to_owned(),
             name: name.to_owned(),

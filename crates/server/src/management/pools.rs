@@ -256,3 +256,10 @@ pub(super) fn absent_export(volume: VolumeId, presentation: Presentation) -> Exp
 pub(super) fn pool_unavailable(name: &str, detail: &str) -> Problem {
     problem(ProblemKind::PoolUnavailable, &detail).with("pool", name)
 }
+
+/// What a pool holds that is not open here is not known.
+pub(super) fn unknown_content(name: &str, reason: &str) -> Problem {
+    let detail =
+        format!("pool '{name}' is not open here, so it is not known what it holds: {reason}");
+    pool_unavailable(name, &detail)
+}

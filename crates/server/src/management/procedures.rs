@@ -24,7 +24,7 @@ use super::jobs::Job;
 use super::pools::UnavailablePool;
 use super::problems::{gone, internal, refused};
 use super::schedules::new_id;
-use super::{Management, Next, PoolStep, Progress, Touched, find};
+use super::{Management, Next, PoolStep, Progress, Touched};
 use crate::data_directory::random_uuid;
 use crate::data_plane::DataPlane;
 use crate::events::now;
@@ -48,7 +48,7 @@ impl View for Facts<'_> {
         pool: &str,
         name: &str,
     ) -> Result<(PoolId, VolumeId), Problem> {
-        find(self.plane, kind, pool, name)
+        self.management.find(self.plane, kind, (pool, name))
     }
 
     fn serves(&self, pool: PoolId) -> bool {

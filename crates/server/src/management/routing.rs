@@ -12,7 +12,6 @@ use control::{
 };
 use store::ResilverChange;
 
-use super::comparisons::compare_snapshots;
 use super::describe::list_volumes;
 use super::export::export;
 use super::hosts::fold_initiator;
@@ -24,7 +23,7 @@ use super::snapshots::list_snapshots;
 use super::statistics::{
     describe_history, describe_series, list_forecasts, list_locks, list_reclaim, show_live,
 };
-use super::{Management, Parameters, Progress, find_volume, read, read_or_default, read_secret};
+use super::{Management, Parameters, Progress, read, read_or_default, read_secret};
 use crate::data_plane::DataPlane;
 use crate::iscsi::Sessions;
 
@@ -237,7 +236,7 @@ impl Management {
             VolumeRoutes::ListVolumes => Ok(list_volumes()),
             VolumeRoutes::CreateVolume => self.create_volume(plane, &read(body)?),
             VolumeRoutes::ShowVolume => {
-                let (pool, id) = find_volume(plane, parameters)?;
+                let (pool, id) = self.find(plane, "volume", parameters.volume())?;
                 Ok(Progress::answer(&self.describe_volume(plane, pool, id)?))
             }
             VolumeRoutes::ResizeVolume => self.resize_volume(plane, parameters, &read(body)?),
@@ -303,7 +302,7 @@ impl Management {
             SnapshotRoutes::ShowSnapshot => {
                 Ok(Progress::answer(&self.describe_snapshot(plane, parameters)?))
             }
-            SnapshotRoutes::ShowChanges => compare_snapshots(plane, parameters),
+            SnapshotRoutes::ShowChanges => self.compare_snapshots(plane, parameters),
             SnapshotRoutes::DeleteSnapshot => self.delete_snapshot(plane, parameters),
             SnapshotRoutes::RenameSnapshot => self.rename_snapshot(plane, parameters, &read(body)?),
             SnapshotRoutes::SetSnapshotTags => {

@@ -9,7 +9,7 @@ use control::schedules::{Change, Run, Schedules, View};
 use store::{Failure, Health, Outcome};
 
 use super::problems::{failed, gone, internal, refused};
-use super::{Management, Next, PoolStep, Progress, Work, find};
+use super::{Management, Next, PoolStep, Progress, Work};
 use crate::data_directory::random_u64;
 use crate::data_plane::DataPlane;
 use crate::events::now;
@@ -32,7 +32,7 @@ impl View for Pools<'_> {
     }
 
     fn volume(&self, pool: &str, name: &str) -> Result<VolumeId, Problem> {
-        find(self.plane, "volume", pool, name).map(|(_, id)| id)
+        self.management.find(self.plane, "volume", (pool, name)).map(|(_, id)| id)
     }
 
     fn holds(&self, pool: &str, id: VolumeId) -> bool {

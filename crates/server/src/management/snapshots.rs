@@ -12,7 +12,7 @@ use store::Volume;
 use super::describe::hexadecimal;
 use super::gathering::{EachVolume, Scene};
 use super::problems::{gone, refused};
-use super::{Management, Parameters, Progress, find};
+use super::{Management, Parameters, Progress};
 use crate::data_plane::DataPlane;
 use crate::described::Described;
 use crate::events::now;
@@ -66,7 +66,7 @@ impl Management {
         parameters: &Parameters,
     ) -> Result<Snapshot, Problem> {
         let (pool, name) = (parameters.get("pool"), parameters.get("snapshot"));
-        let (slot, id) = find(plane, "snapshot", pool, name)?;
+        let (slot, id) = self.find(plane, "snapshot", (pool, name))?;
         let pool = plane.pools.get(slot).ok_or_else(gone)?;
         let volume = pool.store.volume(id);
         let not_found =
