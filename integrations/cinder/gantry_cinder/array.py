@@ -58,14 +58,29 @@ class Problem(Exception):
 
 
 class Connection:
-    """Where the array is, and how the driver shows who it is."""
+    """Where the array is, and how the driver shows who it is.
+
+    Of an array with several controllers `url` names each, separated by commas: one that does not answer is left for
+    the next.
+    """
 
     def __init__(self, url, read_token, ca_file=None, seconds=60):
-        self.url = checked_url(url)
+        self.urls = [checked_url(one.strip()) for one in url.split(",")]
+        # How often one was left.
+        self.left = 0
         # Asked before each request, so that a token that is replaced needs no restart.
         self.read_token = read_token
         self.ca_file = ca_file
         self.seconds = seconds
+
+    def current(self):
+        """The address that is asked now, and how often one was left before."""
+        return self.urls[self.left % len(self.urls)], self.left
+
+    def leave(self, left):
+        """Has the next address asked, unless somebody else has left this one already."""
+        if self.left == left:
+            self.left = left + 1
 
 
 def checked_url(url):
@@ -132,7 +147,7 @@ class Array:
         return self._send("DELETE", segments, None, etag)[0]
 
     def _send(self, method, segments, body=None, etag=None, query=None):
-        url = "/".join([self.connection.url, "v1"] + [quote(segment, safe="") for segment in segments])
+        path = "/".join(["", "v1"] + [quote(segment, safe="") for segment in segments])
         headers = {"Accept": "application/json"}
         if etag:
             headers["If-Match"] = etag
@@ -143,8 +158,9 @@ class Array:
         backoff = BACKOFF_FIRST
         unanswered = False
         while True:
+            where, left = self.connection.current()
             try:
-                return self._attempt(method, url, headers, body, query, end)
+                return self._attempt(method, where, path, headers, body, query, end)
             except Problem as problem:
                 pause = max(backoff, problem.retry_after)
                 problem.resent = unanswered
@@ -155,6 +171,7 @@ class Array:
                     # The array keeps the refusal under the key that it came with.
                     headers["Idempotency-Key"] = uuid.uuid4().hex
             except Unreachable:
+                self.connection.leave(left)
                 unanswered = True
                 pause = backoff
                 if time.monotonic() + pause >= end:
@@ -162,10 +179,10 @@ class Array:
             time.sleep(pause)
             backoff = min(2 * backoff, BACKOFF_MAX)
 
-    def _attempt(self, method, url, headers, body, query, end):
+    def _attempt(self, method, where, path, headers, body, query, end):
+        url = where + path
         seconds = max(1, min(ATTEMPT_SECONDS, end - time.monotonic()))
         headers = dict(headers, Authorization="Bearer " + self.connection.read_token())
-        where = self.connection.url
         try:
             answer = self.session.request(method, url, headers=headers, json=body, params=query,
                                           timeout=seconds, allow_redirects=False)

@@ -13,7 +13,8 @@ from gantry_cinder.chap import Keys
 
 OPTIONS = [
     cfg.StrOpt("gantry_url",
-               help="Where the array's REST interface is, for example https://array.example.org:8443."),
+               help="Where the array's REST interface is, for example https://array.example.org:8443. Of an array with "
+                    "several controllers those of each, separated by commas."),
     cfg.StrOpt("gantry_token", secret=True,
                help="A token of the role operator."),
     cfg.StrOpt("gantry_token_file",

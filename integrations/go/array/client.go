@@ -21,6 +21,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -40,7 +41,8 @@ const (
 
 // Options say where the array is, and who is asking.
 type Options struct {
-	// URL of the management interface, for example https://array:8443.
+	// URL of the management interface, for example https://array:8443. Of an array with several
+	// controllers those of each, separated by commas: one that is not reached is left for the next.
 	URL string
 	// TokenFile holds a token of the role operator.
 	TokenFile string
@@ -52,7 +54,9 @@ type Options struct {
 
 // Client asks the array. It may be used by many goroutines.
 type Client struct {
-	base      *url.URL
+	bases []*url.URL
+	// current counts how often one was left: the next is asked.
+	current   atomic.Uint32
 	tokenFile string
 	token     string
 	http      *http.Client
@@ -61,12 +65,9 @@ type Client struct {
 // New makes a client; it does not connect. Errors: a URL that is none, a CA file without certificates,
 // a URL of http: that leaves this machine, where anybody could read the token.
 func New(options Options) (*Client, error) {
-	base, err := url.Parse(strings.TrimSuffix(options.URL, "/"))
-	if err != nil || base.Host == "" || (base.Scheme != "https" && base.Scheme != "http") {
-		return nil, fmt.Errorf("array URL %q: give one such as https://array.example.org:8443", options.URL)
-	}
-	if base.Scheme == "http" && !isLoopback(base.Hostname()) {
-		return nil, fmt.Errorf("array URL %q: without TLS anybody on the way reads the token: use https", options.URL)
+	bases, err := parseURLs(options.URL)
+	if err != nil {
+		return nil, err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil
@@ -80,7 +81,34 @@ func New(options Options) (*Client, error) {
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
 	client := &http.Client{Transport: transport, CheckRedirect: refuseRedirect}
-	return &Client{base: base, tokenFile: options.TokenFile, token: options.Token, http: client}, nil
+	return &Client{bases: bases, tokenFile: options.TokenFile, token: options.Token, http: client}, nil
+}
+
+func parseURLs(list string) ([]*url.URL, error) {
+	var bases []*url.URL
+	for _, one := range strings.Split(list, ",") {
+		one = strings.TrimSpace(one)
+		base, err := url.Parse(strings.TrimSuffix(one, "/"))
+		if err != nil || base.Host == "" || (base.Scheme != "https" && base.Scheme != "http") {
+			return nil, fmt.Errorf("array URL %q: give one such as https://array.example.org:8443", one)
+		}
+		if base.Scheme == "http" && !isLoopback(base.Hostname()) {
+			return nil, fmt.Errorf("array URL %q: without TLS anybody on the way reads the token: use https", one)
+		}
+		bases = append(bases, base)
+	}
+	return bases, nil
+}
+
+// base is the URL that is asked now, and how often one was left before.
+func (c *Client) base() (*url.URL, uint32) {
+	count := c.current.Load()
+	return c.bases[int(count)%len(c.bases)], count
+}
+
+// leave has the next URL asked, unless somebody else has left this one already.
+func (c *Client) leave(count uint32) {
+	c.current.CompareAndSwap(count, count+1)
 }
 
 func isLoopback(host string) bool {
@@ -204,18 +232,21 @@ func Sleep(ctx context.Context, pause time.Duration) error {
 func (c *Client) attempt(ctx context.Context, r request, body []byte, key string, result any) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	message, err := c.message(ctx, r, body, key)
+	base, count := c.base()
+	message, err := c.message(ctx, base, r, body, key)
 	if err != nil {
 		return answer{}, err
 	}
 	response, err := c.http.Do(message)
 	if err != nil {
-		return answer{}, &UnreachableError{URL: c.base.Redacted(), Cause: innermost(err)}
+		c.leave(count)
+		return answer{}, &UnreachableError{URL: base.Redacted(), Cause: innermost(err)}
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, answerBytesMax))
 	if err != nil {
-		return answer{}, &UnreachableError{URL: c.base.Redacted(), Cause: err}
+		c.leave(count)
+		return answer{}, &UnreachableError{URL: base.Redacted(), Cause: err}
 	}
 	if response.StatusCode >= 300 {
 		return answer{}, problemOf(response, text)
@@ -237,12 +268,12 @@ func innermost(err error) error {
 	return err
 }
 
-func (c *Client) message(ctx context.Context, r request, body []byte, key string) (*http.Request, error) {
+func (c *Client) message(ctx context.Context, base *url.URL, r request, body []byte, key string) (*http.Request, error) {
 	token, err := c.secret()
 	if err != nil {
 		return nil, &TokenError{Cause: err}
 	}
-	target := c.base.JoinPath("v1").JoinPath(escaped(r.segments)...)
+	target := base.JoinPath("v1").JoinPath(escaped(r.segments)...)
 	target.RawQuery = r.query.Encode()
 	message, err := http.NewRequestWithContext(ctx, r.method, target.String(), bytes.NewReader(body))
 	if err != nil {

@@ -533,6 +533,29 @@ func TestArrayAway(t *testing.T) {
 	}
 }
 
+// TestControllerAway has an array with two controllers, one of which does not answer.
+func TestControllerAway(t *testing.T) {
+	array := arraytest.Start(t, "1G")
+	urls := "http://127.0.0.1:1, " + array.URL + "/"
+	client, err := arrayclient.New(arrayclient.Options{URL: urls, TokenFile: array.TokenFile})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range 3 {
+		began := time.Now()
+		volume := newVolume(fmt.Sprintf("pvc-%d", name), 1<<20)
+		if _, err := controller.New(client, controller.Options{}).CreateVolume(t.Context(), volume); err != nil {
+			t.Fatal(err)
+		}
+		if waited := time.Since(began); name > 0 && waited > 10*time.Second {
+			t.Errorf("the one that does not answer was asked again: %v", waited)
+		}
+	}
+	if _, err := arrayclient.New(arrayclient.Options{URL: array.URL + ",", TokenFile: array.TokenFile}); err == nil {
+		t.Error("an empty address")
+	}
+}
+
 // TestOverTLS trusts the certificate that the array made for itself, and no other.
 func TestOverTLS(t *testing.T) {
 	address := arraytest.FreeAddress(t)

@@ -3,9 +3,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use access::{PasswordHash, Users};
 use api::Route;
 use axum::body::Bytes;
 use control::limits::LINK_SILENCE;
@@ -40,6 +42,7 @@ fn node(number: u16, array: &str) -> Node {
     let waker = mio::Waker::new(poll.registry(), mio::Token(0)).unwrap();
     let (mailbox, inbox) = Mailbox::new(waker);
     let audit = Arc::new(Audit::open(folder.path()).unwrap());
+    directory.save_users(&users_of(number)).unwrap();
     let gate = Arc::new(Gate::open(Arc::clone(&directory), audit).unwrap());
     let place = Place {
         array: array.to_owned(),
@@ -59,6 +62,15 @@ fn node(number: u16, array: &str) -> Node {
     });
     let link = Link::start(&directory, place).unwrap();
     Node { _folder: folder, link, inbox, gate, _poll: poll, stands_still }
+}
+
+/// An administrator, of whom each controller says something else. Hashing a password takes long.
+fn users_of(number: u16) -> Users {
+    static HASH: OnceLock<PasswordHash> = OnceLock::new();
+    let hash = HASH.get_or_init(|| PasswordHash::new("a password", &[7; 16]).unwrap());
+    let mut users = Users::default();
+    users.add("admin", api::Role::Admin, hash.clone(), false, u64::from(number)).unwrap();
+    users
 }
 
 impl Drop for Node {
@@ -203,7 +215,7 @@ fn users_are_those_of_the_controller_that_has_the_pools() {
             heard: None,
         });
     };
-    assert_ne!(one.gate.digest(), two.gate.digest(), "each has made its own administrator");
+    assert_ne!(one.gate.digest(), two.gate.digest(), "each has its own administrator");
     say(&one);
     thread::sleep(LINK_SILENCE);
     assert_ne!(one.gate.digest(), two.gate.digest(), "nobody has the pools");
@@ -218,7 +230,7 @@ fn users_are_those_of_the_controller_that_has_the_pools() {
     assert!(problem.detail.contains("at controller 1"), "{problem:?}");
     // What is changed while the other one is away gives way to what that one has.
     two.link.follow(None);
-    let must_change = |users: &mut access::Users| users.set_must_change_password("admin", false);
+    let must_change = |users: &mut Users| users.set_must_change_password("admin", true);
     two.link.runtime.block_on(two.gate.change(must_change)).unwrap();
     assert_ne!(one.gate.digest(), two.gate.digest());
     two.link.follow(Some(1));

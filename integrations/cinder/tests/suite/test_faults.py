@@ -198,6 +198,13 @@ class Losing(Case):
         self.assertEqual(driver.get_volume_stats(refresh=True)["pools"][0]["backend_state"], "up")
 
 
+    def test_a_controller_that_does_not_answer_is_left_for_the_next(self):
+        driver = self.world.new_driver(gantry_url="http://127.0.0.1:1, " + self.daemon.url)
+        volume = self.world.volume()
+        driver.create_volume(volume)
+        self.assertEqual(list(self.daemon.volumes()), [volume.name])
+
+
 class Refusals(Case):
     POOL_SIZE = "1G"
 
