@@ -1,6 +1,7 @@
 //! Administration at either of two controllers: the one that does not have the pools hands requests on to the one that
 //! has them, and answers with its answer.
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -12,6 +13,9 @@ use rustix::process::Signal;
 
 /// How long an administrator waits for an answer when the other controller falls silent.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(12);
+
+/// More than are handed on at once.
+const MANY: usize = 32;
 
 fn ask(array: &Array, request: &Request) -> Result<harness::http::Answer> {
     request.send_to_socket(&array.data().join("gantry.sock"))
@@ -54,6 +58,26 @@ fn what_is_asked_of_the_other_controller_is_done_by_the_one_that_has_the_pools()
     // What is about the daemon that is asked stays there, and so does what names devices of its machine.
     ensure!(second.gantry_json(&["controller", "list"])?[1]["is_this"] == true);
     ensure!(second.gantry_json(&["pool", "show", "p"])?["state"] != "ready");
+    Ok(())
+}
+
+#[test]
+fn many_at_once_are_all_answered() -> Result<()> {
+    let pair = Pair::start()?;
+    pair_up(&pair)?;
+    let made = thread::scope(|scope| {
+        let create = &|number: usize| {
+            let name = format!("p/w{number}");
+            pair.second.gantry(&["volume", "create", &name, "--size", "16M"])
+        };
+        let workers = (0..MANY).map(|number| scope.spawn(move || create(number)));
+        let workers: Vec<_> = workers.collect();
+        workers.into_iter().map(|worker| worker.join().expect("it returns its errors")).collect()
+    });
+    let made: Result<Vec<String>> = made;
+    ensure!(made?.len() == MANY);
+    ensure!(volumes(&pair.first)?.len() == MANY + 1);
+    ensure!(volumes(&pair.first)? == volumes(&pair.second)?);
     Ok(())
 }
 

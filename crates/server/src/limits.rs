@@ -398,10 +398,13 @@ pub const LINK_LINE_BYTES_MAX: u64 = 64 << 10;
 pub const LINK_CALL_BYTES_MAX: u64 = 256 << 10;
 
 /// Bytes of the answer to one.
-pub const LINK_ANSWER_BYTES_MAX: u64 = 32 << 20;
+pub const LINK_ANSWER_BYTES_MAX: u64 = 16 << 20;
 
-/// Requests that a controller hands on at once, and those of others that it answers at once.
-pub const LINK_CALLS_MAX: usize = 4;
+/// Requests that a controller hands on at once; others wait for [`LINK_PATIENCE`].
+pub const LINK_CALLS_MAX: usize = 8;
+
+/// Requests of other controllers that one answers at once.
+pub const LINK_CALLS_TAKEN_MAX: usize = 16;
 
 /// Connections to the link that there may be at once; one that has proved nothing yet makes room.
 pub const LINK_CONNECTIONS_MAX: usize = 64;

@@ -18,8 +18,8 @@ use anyhow::{Context, Result};
 use api::{PairController, PathState, Problem};
 use control::limits::{PAIRING_LIFE, TAKE_OVER_SUSPICION};
 use control::link::{
-    Attempt, Fingerprint, Join, Mark, PROTOCOL, Pairing, PairingCode, Peers, Readiness, RecordPage,
-    Report, Secret, check_address,
+    Attempt, Fingerprint, Join, Mark, Message, PROTOCOL, Pairing, PairingCode, Peers, Readiness,
+    RecordPage, Report, Secret, check_address,
 };
 use control::problems::{self, bad_request, conflict};
 use tokio::runtime::Handle;
@@ -30,7 +30,7 @@ use crate::described::Described;
 use crate::events::now;
 use crate::heartbeat::Heartbeat;
 use crate::http::Reply;
-use crate::limits::LINK_CALLS_MAX;
+use crate::limits::{LINK_CALLS_MAX, LINK_CALLS_TAKEN_MAX};
 use files::Peer;
 use identity::Identity;
 
@@ -194,7 +194,7 @@ impl Link {
             saving: Mutex::default(),
             desk: place.desk,
             handing_on: Semaphore::new(LINK_CALLS_MAX),
-            handed_on: Semaphore::new(LINK_CALLS_MAX),
+            handed_on: Semaphore::new(LINK_CALLS_TAKEN_MAX),
         });
         let (told, tell) = watch::channel(Arc::new(shared.first_report()?));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -209,9 +209,8 @@ impl Link {
 
     /// Says how this controller is; the others are told if that is new.
     pub(crate) fn tell(&self, own: &Own<'_>) {
-        let users = Some(self.shared.desk.gate.digest());
         self.told.send_if_modified(|report| {
-            if own.is_said_by(report) && report.users == users {
+            if own.is_said_by(report) {
                 return false;
             }
             *report = Arc::new(Report {
@@ -222,7 +221,6 @@ impl Link {
                 readiness: Some(own.readiness.clone()),
                 records: own.records.clone(),
                 heard: own.heard.clone(),
-                users,
                 ..Report::clone(report)
             });
             true
@@ -356,6 +354,13 @@ impl Shared {
 
     fn clock(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// What is told now: how this controller is, and of its users. The reactor does not wait for those: their lock is
+    /// held by a thread of low priority.
+    fn message(&self, own: &Report) -> Message {
+        let users = Some(self.desk.gate.digest());
+        Message::Report(Box::new(Report { users, ..own.clone() }))
     }
 
     /// A daemon whose loop stands still serves no host, whatever this thread could still say.

@@ -11,10 +11,10 @@ use api::{AuditEntry, Problem, ProblemKind, ROUTES, Row};
 use control::limits::LINK_BEAT;
 use control::link::{Call, Message, emit};
 use control::precondition::Preconditions;
-use control::problems::{bad_request, conflict, problem};
+use control::problems::{bad_request, conflict, problem, unavailable};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tokio_rustls::client::TlsStream;
 
 use super::connections::{Lines, connect};
@@ -82,11 +82,11 @@ impl Shared {
 
     async fn ask(self: &Arc<Self>, number: u16, asked: &Message) -> Reply {
         let not_asked = |why: &str| {
-            conflict(&format!(
+            unavailable(&format!(
                 "controller {number}, which has the pool, could not be asked: {why}. Nothing was changed; ask it itself"
             ))
         };
-        let Ok(_place) = self.handing_on.try_acquire() else {
+        let Ok(_place) = timeout(LINK_PATIENCE, self.handing_on.acquire()).await else {
             return Err(busy());
         };
         let line = emit(asked);
@@ -158,7 +158,7 @@ impl Shared {
     async fn take_users(self: &Arc<Self>, number: u16) -> Result<(), String> {
         let mut lines = self.connected(number).await?;
         lines.send(&Message::Users).await?;
-        let answered = tokio::time::timeout(LINK_PATIENCE, lines.answered_text()).await;
+        let answered = timeout(LINK_PATIENCE, lines.answered_text()).await;
         match answered.unwrap_or_else(|_| Err("it does not answer".to_owned()))? {
             Ok(text) => self.desk.gate.adopt(&text).await,
             Err(problem) => Err(problem.detail),
@@ -179,7 +179,7 @@ impl Shared {
         number: u16,
         call: Call,
     ) -> Result<(), String> {
-        let Ok(_place) = self.handed_on.try_acquire() else {
+        let Ok(_place) = timeout(LINK_PATIENCE, self.handed_on.acquire()).await else {
             return lines.send(&declined(busy())).await;
         };
         match self.carried_out(number, call).await.map(Written::into_text) {

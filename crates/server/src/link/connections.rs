@@ -151,7 +151,7 @@ impl Coming {
             }
             self.shared.check_pulse()?;
             let own = Arc::clone(&self.told.borrow());
-            lines.send(&Message::Report(Box::new(Report::clone(&own)))).await?;
+            lines.send(&self.shared.message(&own)).await?;
             sleep(LINK_GAP).await;
             report = match lines.receive().await? {
                 Message::Report(report) => *report,
@@ -206,7 +206,7 @@ async fn tell(
         shared.check_pulse()?;
         let began = Instant::now();
         let own = Arc::clone(&told.borrow_and_update());
-        lines.send(&Message::Report(Box::new(Report::clone(&own)))).await?;
+        lines.send(&shared.message(&own)).await?;
         match lines.receive().await? {
             Message::Report(report) => shared.hear(number, *report)?,
             Message::Refused { reason } => return Err(reason),
