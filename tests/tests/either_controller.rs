@@ -129,7 +129,7 @@ fn users_and_tokens_of_the_controller_that_has_the_pools_are_known_at_the_other_
 {
     let pair = Pair::start()?;
     pair_up(&pair)?;
-    let list = |secret: &str| {
+    let list = |secret: &str| -> Result<u16> {
         let authorization = format!("Bearer {secret}");
         let request = Request::new("GET", "/v1/volumes").with("Authorization", &authorization);
         Ok(request.send(pair.second.http())?.status)
@@ -146,9 +146,9 @@ fn users_and_tokens_of_the_controller_that_has_the_pools_are_known_at_the_other_
     pair.second.gantry(&["controller", "switch", "p"])?;
     pair.wait_for(&pair.second, "active-optimized")?;
     pair.second.gantry(&["token", "create", "u", "--role", "viewer"])?;
-    let names = |array: &Array| {
+    let is_known = |array: &Array| -> Result<bool> {
         let tokens = array.gantry_json(&["token", "list"])?;
         Ok(tokens.as_array().into_iter().flatten().any(|token| token["name"] == "u"))
     };
-    wait_until("it is known at the other one", || names(&pair.first))
+    wait_until("it is known at the other one", || is_known(&pair.first))
 }
