@@ -65,16 +65,16 @@ fn what_is_asked_of_the_other_controller_is_done_by_the_one_that_has_the_pools()
 fn many_at_once_are_all_answered() -> Result<()> {
     let pair = Pair::start()?;
     pair_up(&pair)?;
-    let made = thread::scope(|scope| {
-        let create = &|number: usize| {
-            let name = format!("p/w{number}");
-            pair.second.gantry(&["volume", "create", &name, "--size", "16M"])
-        };
+    let create = |number: usize| {
+        let name = format!("p/w{number}");
+        pair.second.gantry(&["volume", "create", &name, "--size", "16M"])
+    };
+    let made: Result<Vec<String>> = thread::scope(|scope| {
+        let create = &create;
         let workers = (0..MANY).map(|number| scope.spawn(move || create(number)));
         let workers: Vec<_> = workers.collect();
         workers.into_iter().map(|worker| worker.join().expect("it returns its errors")).collect()
     });
-    let made: Result<Vec<String>> = made;
     ensure!(made?.len() == MANY);
     ensure!(volumes(&pair.first)?.len() == MANY + 1);
     ensure!(volumes(&pair.first)? == volumes(&pair.second)?);
