@@ -62,7 +62,7 @@ impl Heads {
     /// Blocks of the current groups; where there are none, those that come before all groups.
     fn current_blocks(&self, pool: &Pool, checkpointer: &Checkpointer) -> VecDeque<(Address, u32)> {
         if !self.current.is_empty() {
-            let pages = self.current.iter().flat_map(|&group| pool.space.group_pages(group));
+            let pages = self.current.iter().flat_map(|&group| pool.space.written_pages(group));
             return pages.map(|page| (page.address, page.crc)).collect();
         }
         let mut blocks = VecDeque::new();

@@ -32,10 +32,12 @@ impl Space {
 
     /// The pages that a group's maps consist of; none if nothing of it is used.
     pub(crate) fn group_pages(&self, id: AllocationGroupId) -> Vec<GroupPage> {
+        if self.group(id).written_used == 0 { Vec::new() } else { self.written_pages(id) }
+    }
+
+    /// The same, with those that say that nothing is used: whoever needs the maps does not read them.
+    pub(crate) fn written_pages(&self, id: AllocationGroupId) -> Vec<GroupPage> {
         let group = self.group(id);
-        if group.written_used == 0 {
-            return Vec::new();
-        }
         let layout = self.layout(id.device);
         let present = (0..PAGES).filter(|page| group.present & 1 << page != 0);
         present

@@ -1,5 +1,6 @@
 use super::group::WORDS;
 use super::*;
+use crate::checksum::crc32c;
 
 fn space() -> Space {
     space_of(300 << 20)
@@ -107,6 +108,24 @@ fn a_group_out_of_memory_notes_changes_and_makes_them_when_it_is_loaded() {
     assert_eq!((space.used(), space.quarantined()), (1, 2));
     space.checkpoint_durable();
     assert_eq!(space.quarantined(), 1, "what was freed after the cut waits for the next one");
+}
+
+/// Nobody reads it, but each copy of a mirror has it, and a scrub compares it (80004400).
+#[test]
+fn the_bitmap_of_a_group_that_became_empty_is_written_and_not_needed() {
+    let mut space = space();
+    let block = allocate(&mut space, 1).unwrap().start;
+    let id = space.group_of(block);
+    space.first_reference(block);
+    space.emit_loaded();
+    assert_eq!(space.group_pages(id), space.written_pages(id));
+    space.drop_reference(block);
+    let writes = space.emit_loaded();
+    assert!(space.group_pages(id).is_empty());
+    let [bitmap] = space.written_pages(id)[..] else { panic!("the bitmap alone") };
+    let (_, bytes) = writes.iter().find(|(address, _)| *address == bitmap.address).unwrap();
+    assert!(bytes.iter().all(|&byte| byte == 0));
+    assert_eq!(bitmap.crc, crc32c(bytes));
 }
 
 #[test]
