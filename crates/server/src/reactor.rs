@@ -98,13 +98,7 @@ impl Reactor {
         let unit_states = UnitStates::open(directory.path(), mailbox.clone())?;
         let witness = Witness::open(Arc::clone(&directory), mailbox.clone())?;
         stop_on_signals(mailbox.clone())?;
-        let mut target = DeviceServer::new(scsi::Identity {
-            identification: exports::to_scsi(configuration.identification),
-            long_cdbs: options.long_cdbs,
-            ..scsi::Identity::gantry(&configuration.target_name)
-        });
-        target.set_token_key(random_bytes()?);
-        target.set_switches_off(configuration.switches_off);
+        let target = device_server(options, &configuration)?;
         let alerts = Alerts::start(&configuration.target_name)?;
         let events = events::Events::open(directory.path(), alerts)?;
         let place = (configuration.uuid.clone(), Arc::clone(&heartbeat));
@@ -358,6 +352,18 @@ impl Reactor {
         }
         Ok(())
     }
+}
+
+/// What answers SCSI commands, without logical units yet.
+fn device_server(options: &Options, array: &array::Configuration) -> Result<DeviceServer> {
+    let mut target = DeviceServer::new(scsi::Identity {
+        identification: exports::to_scsi(array.identification),
+        long_cdbs: options.long_cdbs,
+        ..scsi::Identity::gantry(&array.target_name)
+    });
+    target.set_token_key(random_bytes()?);
+    target.set_switches_off(array.switches_off);
+    Ok(target)
 }
 
 /// Starts the link of one controller of several.
