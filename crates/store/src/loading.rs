@@ -72,6 +72,11 @@ pub(crate) struct ArrivedGroup {
 }
 
 impl Loader {
+    /// Whether space of a group is being set aside, so that blocks of it can be allocated.
+    pub(crate) fn sets_aside(&self, group: AllocationGroupId) -> bool {
+        self.groups.get(&group).is_some_and(|load| load.allocated)
+    }
+
     /// Whether the applier waits for a page.
     pub(crate) fn applier_waits(&self) -> bool {
         self.applier_waits

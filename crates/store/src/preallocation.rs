@@ -61,6 +61,11 @@ impl Preallocation {
         self.under_way.is_empty()
     }
 
+    /// Whether space of a group is being set aside.
+    pub(crate) fn is_under_way(&self, group: AllocationGroupId) -> bool {
+        self.under_way.contains_key(&group)
+    }
+
     /// Whether space is being set aside on a device.
     pub(crate) fn concerns(&self, device: DeviceNumber) -> bool {
         self.under_way.keys().any(|group| group.device == device)

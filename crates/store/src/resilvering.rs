@@ -33,6 +33,11 @@ impl Serving {
             let wanted = io.resilver_wants(|device| space.is_there(device));
             let Some((device, extent)) = wanted else { return };
             let run = on(extent, device);
+            // A member that joined while the space of a group was being set aside was not asked for all of
+            // it (81004388). When that has ended the group says so.
+            if self.engine.sets_aside(run) {
+                return;
+            }
             for group in self.engine.pool.space.groups_touched(run) {
                 if !self.engine.pool.space.knows_use(group) {
                     self.load_group(group, None, false);
@@ -50,6 +55,12 @@ impl Serving {
 }
 
 impl Engine {
+    /// Whether space is just being set aside for a group that these blocks touch.
+    fn sets_aside(&self, run: Run) -> bool {
+        let mut groups = self.pool.space.groups_touched(run);
+        groups.any(|group| self.preallocation.is_under_way(group) || self.loader.sets_aside(group))
+    }
+
     /// Tells resilvers that have just begun about how much they have to do.
     fn estimate_resilvers(&mut self) {
         let (io, space) = (&mut self.pool.io, &self.pool.space);
