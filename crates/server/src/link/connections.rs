@@ -274,7 +274,7 @@ fn shown(certificates: Option<&[CertificateDer<'_>]>) -> Result<Fingerprint, Str
 }
 
 /// Waits for something that must not take longer than [`LINK_PATIENCE`].
-pub(super) async fn within<T>(work: impl Future<Output = std::io::Result<T>>) -> Result<T, String> {
+async fn within<T>(work: impl Future<Output = std::io::Result<T>>) -> Result<T, String> {
     match timeout(LINK_PATIENCE, work).await {
         Ok(done) => done.map_err(|error| error.to_string()),
         Err(_) => Err("it does not answer".to_owned()),
