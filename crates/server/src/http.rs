@@ -48,7 +48,7 @@ use answers::problem;
 use connections::{Serving, serve_tcp, serve_unix};
 use tls::Certificate;
 
-pub(crate) use audit::Audit;
+pub(crate) use audit::{Audit, shown_path};
 pub(crate) use doors::{Closed, Doors, Place};
 pub(crate) use gate::Gate;
 pub(crate) use router::ask;

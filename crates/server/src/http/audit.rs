@@ -90,6 +90,11 @@ impl Audit {
     }
 }
 
+/// A path as entries have it. A longer one names nothing that there is.
+pub(crate) fn shown_path(path: &str) -> String {
+    path.chars().take(512).flat_map(char::escape_debug).collect()
+}
+
 fn push(latest: &mut VecDeque<AuditEntry>, entry: AuditEntry) {
     if latest.len() == AUDIT_SHOWN_MAX {
         latest.pop_front();

@@ -15,7 +15,7 @@ use axum::response::Response;
 use sha2::{Digest, Sha256};
 
 use super::answers::{problem, respond};
-use super::audit::Audit;
+use super::audit::{Audit, shown_path};
 use super::peer::Peer;
 use super::stream::Streams;
 use crate::data_directory::{DataDirectory, random_bytes};
@@ -263,9 +263,7 @@ pub(super) struct Asked {
 
 impl Asked {
     pub(super) fn new(method: &str, path: &str) -> Self {
-        // A longer path names nothing that there is.
-        let path = path.chars().take(512).flat_map(char::escape_debug).collect();
-        Self { method: method.to_owned(), path }
+        Self { method: method.to_owned(), path: shown_path(path) }
     }
 }
 

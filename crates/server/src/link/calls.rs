@@ -274,8 +274,7 @@ fn filled(path: &str, parameters: &BTreeMap<String, String>) -> String {
         let name = part.strip_prefix('{').and_then(|part| part.strip_suffix('}'));
         name.and_then(|name| parameters.get(name)).map_or(part, String::as_str)
     });
-    let filled = parts.collect::<Vec<_>>().join("/");
-    filled.chars().take(512).flat_map(char::escape_debug).collect()
+    http::shown_path(&parts.collect::<Vec<_>>().join("/"))
 }
 
 #[cfg(test)]
