@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use api::{AttachMember, Problem, ProblemKind, SetSpares, Severity};
 use array::{ArrayError, Configuration, KnownMember, PoolDevice};
+use block::DeviceName;
 use store::limits::{DEVICE_BYTES_MIN, MIRROR_MEMBERS_MAX, MIRROR_MEMBERS_WHILE_REPLACING_MAX};
 use store::{MemberState, MemberStatus, MirrorStatus};
 
@@ -428,6 +429,35 @@ pub(crate) fn apply(change: &Change, array: &mut Configuration) {
         | Change::ForgetDeparted(_)
         | Change::ResizeDevices { .. } => {}
     }
+}
+
+/// What the configuration of a pool is to know of the members of its mirrors, unless it does. `device_of`
+/// names the open device of a member. While members are being changed (`is_changing`), those that are
+/// configured and in no mirror stay: they are just joining, or leave by what is under way.
+pub fn to_know(
+    members: impl Iterator<Item = MemberStatus>,
+    configured: &array::Pool,
+    device_of: impl Fn(&MemberStatus) -> Option<DeviceName>,
+    is_changing: bool,
+) -> Option<Vec<KnownMember>> {
+    let known = |member: MemberStatus| {
+        let known = configured.mirroring.known(member.uuid);
+        let device = device_of(&member).or(known.map(|known| known.device.clone()))?;
+        let replaces = known.and_then(|known| known.replaces);
+        let is_witness = member.state.is_witness();
+        Some(KnownMember { uuid: member.uuid, device, replaces, is_witness })
+    };
+    let mut found: Vec<KnownMember> = members.filter_map(known).collect();
+    if found.iter().all(|member| configured.mirroring.members.contains(member)) {
+        return None;
+    }
+    if is_changing {
+        let is_found = |known: &&KnownMember| found.iter().any(|one| one.uuid == known.uuid);
+        let others = configured.mirroring.members.iter().filter(|known| !is_found(known));
+        let others: Vec<KnownMember> = others.cloned().collect();
+        found.extend(others);
+    }
+    Some(found)
 }
 
 /// Tries of lost members, and since when they are lost; no more than there are members.

@@ -332,8 +332,8 @@ impl IoQueue {
         }
     }
 
-    /// Writes a block of one member of a mirror alone.
-    pub(crate) fn write_member(
+    /// Writes one of the first own blocks of a member of a mirror that is being made.
+    pub(crate) fn write_first_block(
         &mut self,
         waiter: Waiter,
         address: Address,
@@ -343,7 +343,7 @@ impl IoQueue {
         if let Place::Mirror(mirror) = self.place(address.device()) {
             let block = address.block();
             self.mirrored(waiter, |mirrors, token| {
-                mirrors.write_member(mirror, token, member, block, data);
+                mirrors.write_first_block(mirror, token, member, block, data);
             });
         }
     }

@@ -86,6 +86,9 @@ pub(crate) struct Mirror {
     is_spread: bool,
     /// A newer list on its way.
     change: Option<ListChange>,
+    /// First own blocks of its members that are being written. No list or bitmap is written to their places
+    /// meanwhile: two writes at once may come to rest in either order (83000309).
+    first_blocks: usize,
     /// What it owes to its witness.
     reliance: Reliance,
     /// By how much the next list's generation is higher.
@@ -230,8 +233,9 @@ impl Mirrors {
         self.mirrors[mirror].reserve(&mut self.port, token, extent);
     }
 
-    /// Writes a block of one member alone, as its own blocks are; fails at once if it is not there.
-    pub(crate) fn write_member(
+    /// Writes one of the first own blocks of a member of a mirror that is being made; fails at once if that
+    /// is not there.
+    pub(crate) fn write_first_block(
         &mut self,
         mirror: MirrorNumber,
         token: Token,
@@ -239,8 +243,13 @@ impl Mirrors {
         block: DeviceBlock,
         data: Rope,
     ) {
+        let Self { mirrors, port } = self;
+        if mirrors[mirror].members[member].slot.is_none() {
+            return port.end(token, Err(DeviceError::Os(ENODEV)));
+        }
+        mirrors[mirror].first_blocks += 1;
         let operation = DeviceOperation::Write { offset: block.offset(), data };
-        self.direct(mirror, token, member, operation);
+        mirrors[mirror].submit(port, member, Purpose::FirstBlock(token), operation);
     }
 
     /// Reads, writes or flushes one member alone.
@@ -425,6 +434,7 @@ impl Mirror {
             list,
             is_spread,
             change: None,
+            first_blocks: 0,
             reliance: Reliance::default(),
             fans: Slab::new(),
             reads: Slab::new(),
@@ -524,6 +534,18 @@ impl Mirror {
         self.propose(port);
     }
 
+    /// One of the first own blocks was written, or was not. After the last one, lists and bitmaps are that
+    /// waited for it.
+    fn first_block_ended(&mut self, port: &mut Port, token: Token, result: DeviceResult) {
+        self.first_blocks -= 1;
+        port.end(token, result);
+        if self.first_blocks == 0 {
+            self.propose(port);
+            self.flush_list(port);
+            self.release_flushes(port);
+        }
+    }
+
     /// Submits an I/O to a member that is there.
     fn submit(
         &mut self,
@@ -553,6 +575,7 @@ impl Mirror {
             Purpose::Heal(heal) => self.healed(port, heal, result.map(drop)),
             Purpose::List => self.list_part_ended(port, member, result.map(drop)),
             Purpose::Direct(token) => port.end(token, result),
+            Purpose::FirstBlock(token) => self.first_block_ended(port, token, result),
             Purpose::BitmapRead => self.bitmap_read(port, member, result),
             Purpose::BitmapWrite(block) => {
                 self.bitmap_written(port, (block, member), result.map(drop));

@@ -366,7 +366,7 @@ impl Opening {
                     let io = &mut self.engine.pool.io;
                     match member {
                         None => io.write(Waiter::Format, address, data),
-                        Some(member) => io.write_member(Waiter::Format, address, member, data),
+                        Some(member) => io.write_first_block(Waiter::Format, address, member, data),
                     }
                 }
             }

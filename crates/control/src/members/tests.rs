@@ -140,3 +140,30 @@ fn a_replaced_member_stays_until_the_new_one_is_current() {
     let done = mirror(&[(OLD, Current), (KEPT, Current), (NEW, Current)]);
     assert_eq!(lost.deeds(&done, &replacing, |_| true, Duration::ZERO), [Deed::Leave(OLD)]);
 }
+
+/// A device joined a plain pool, which makes its first device a member, and another one is to take that
+/// one's place: what is found of the first two must not make the third one forgotten.
+#[test]
+fn who_is_just_joining_stays_known_while_others_become_known() {
+    let mut configured = pool(Some(OLD), Vec::new());
+    configured.mirroring.members.retain(|known| known.uuid != OLD);
+    let [mirror] = mirror(&[(OLD, Current), (KEPT, Current)]);
+    let device_of =
+        |member: &MemberStatus| (member.uuid == OLD).then(|| device("old", 1 << 30).device);
+    let known = |is_changing| {
+        let members = mirror.members.iter().cloned();
+        let known = to_know(members, &configured, device_of, is_changing).unwrap();
+        known.into_iter().map(|known| (known.uuid, known.replaces)).collect::<Vec<_>>()
+    };
+    assert_eq!(known(true), [(OLD, None), (KEPT, None), (NEW, Some(OLD))]);
+    assert_eq!(known(false), [(OLD, None), (KEPT, None)], "it has not joined, nor will it");
+}
+
+#[test]
+fn nothing_is_configured_anew_when_all_members_are_known() {
+    let [mirror] = mirror(&[(OLD, Current), (KEPT, Current)]);
+    for is_changing in [false, true] {
+        let members = mirror.members.iter().cloned();
+        assert_eq!(to_know(members, &pool(None, Vec::new()), |_| None, is_changing), None);
+    }
+}

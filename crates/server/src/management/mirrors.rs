@@ -4,8 +4,8 @@
 use std::time::Instant;
 
 use api::{ControlResilver, EventKind, Problem, ResilverAction, Severity};
-use array::KnownMember;
 use block::DeviceName;
+use control::claims::Purpose;
 use control::members::{self, Admitting, Deed, LostMember};
 use control::pools;
 use control::procedures::{AfterChange, AfterSave, Change};
@@ -276,21 +276,14 @@ impl Management {
     /// What the configuration should know of members and does not: where they are.
     fn members_to_know(&self, pool: &Pool) -> Option<pools::Change> {
         let configured = self.saving.accepted().pools.get(&pool.name)?;
-        let place = |member: MemberStatus| {
+        let device_of = |member: &MemberStatus| {
             let open = member.slot.and_then(|slot| pool.devices.get(usize::from(slot)));
-            let known = configured.mirroring.known(member.uuid);
-            let device = open.map(|open| &open.name).or(known.map(|known| &known.device))?.clone();
-            let replaces = known.and_then(|known| known.replaces);
-            let is_witness = member.state.is_witness();
-            Some(KnownMember { uuid: member.uuid, device, replaces, is_witness })
+            open.map(|open| open.name.clone())
         };
-        let members: Vec<KnownMember> =
-            pool.mirrors().flat_map(|mirror| mirror.members).filter_map(place).collect();
-        let is_known = |member: &KnownMember| configured.mirroring.members.contains(member);
-        if members.iter().all(is_known) {
-            return None;
-        }
-        Some(pools::Change::KnowMembers(pool.name.clone(), members))
+        let is_changing = self.claims.is_claimed(&pool.name, Purpose::Members);
+        let members = pool.mirrors().flat_map(|mirror| mirror.members);
+        let known = members::to_know(members, configured, device_of, is_changing)?;
+        Some(pools::Change::KnowMembers(pool.name.clone(), known))
     }
 }
 

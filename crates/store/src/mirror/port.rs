@@ -49,6 +49,8 @@ pub(crate) enum Purpose {
     Label,
     /// Of this member alone.
     Direct(Token),
+    /// One of the first own blocks of a member of this mirror that is being made.
+    FirstBlock(Token),
     /// The bitmap of dirty regions is read.
     BitmapRead,
     /// A block of the bitmap.
@@ -82,6 +84,7 @@ impl Purpose {
             | Self::List
             | Self::Label
             | Self::Direct(_)
+            | Self::FirstBlock(_)
             | Self::BitmapRead
             | Self::BitmapWrite(_)
             | Self::Orphan => false,

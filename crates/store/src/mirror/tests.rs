@@ -171,6 +171,13 @@ impl Room {
         self.serve_all_but(None);
     }
 
+    /// Carries out everything; of what is under way at once the newest comes to rest first.
+    fn serve_newest_first(&mut self) {
+        while let Some(last) = self.under_way.len().checked_sub(1) {
+            self.serve(last);
+        }
+    }
+
     /// The caller keeps the generations that it is told.
     fn witness(&mut self) -> Vec<u64> {
         let mut kept = Vec::new();

@@ -257,7 +257,7 @@ impl Serving {
         self.requests.table[key].label_writes += LABELS.len() + blocks.len();
         for (member, block, data) in blocks {
             let waiter = Waiter::Label { operation: key };
-            self.engine.pool.io.write_member(waiter, block.on(device), member, data);
+            self.engine.pool.io.write_first_block(waiter, block.on(device), member, data);
         }
         for block in LABELS {
             let bytes = label.emit().freeze();

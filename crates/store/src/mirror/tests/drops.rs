@@ -275,3 +275,41 @@ fn a_list_that_not_all_members_hold_is_written_to_all_of_them() {
     assert_eq!(room.witness(), [5]);
     assert_eq!([0, 1].map(|slot| room.stable_list(slot).unwrap().generation), [5, 5]);
 }
+
+/// A new mirror, with the first own blocks of its members on their way.
+fn new_mirror() -> Room {
+    let mut room = Room::new(2);
+    for (token, (member, block, data)) in member_blocks(POOL, &spec(2)).into_iter().enumerate() {
+        room.mirrors.write_first_block(MIRROR, token, member, block, data);
+    }
+    room.pull();
+    room
+}
+
+/// The zeros in the place of the second list came to rest after that list (83000309).
+#[test]
+fn a_new_mirror_gets_no_second_list_before_its_first_own_blocks_are_written() {
+    let mut room = new_mirror();
+    room.mirrors.renew_own_blocks();
+    room.pull();
+    room.serve_newest_first();
+    assert_eq!(room.witness(), [2]);
+    room.flush(91);
+    room.serve_all();
+    assert_eq!([0, 1].map(|slot| room.stable_list(slot).unwrap().generation), [2, 2]);
+    assert!(room.mirrors.is_settled());
+}
+
+#[test]
+fn a_member_that_fails_while_a_mirror_is_made_is_left_out_when_its_other_members_are() {
+    let mut room = new_mirror();
+    room.write(90, 300, &[1]);
+    let of_second = |wish: &Wish| wish.slot == 1;
+    let place = room.under_way.iter().rposition(of_second).unwrap();
+    room.fail(place, EIO_ERROR);
+    room.serve_newest_first();
+    assert_eq!(room.witness(), [2]);
+    assert_eq!(room.stable_list(0).unwrap().generation, 2);
+    assert_eq!(room.takes(90), Some(Ok(None)));
+    assert!(room.mirrors.is_settled());
+}
