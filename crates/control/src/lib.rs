@@ -53,6 +53,7 @@ pub mod snapshots;
 pub mod take_over;
 pub mod tasks;
 pub mod thresholds;
+pub mod turns;
 pub mod volume_lifecycle;
 pub mod volumes;
 

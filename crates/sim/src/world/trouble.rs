@@ -7,6 +7,7 @@ use store::{Change, ChangeError, DeviceSpec, Failure, MemberSpec, MemberState, R
 use super::slots::{Member, State, copy_uuid};
 use super::{Answer, World};
 use crate::action::Action;
+use crate::audit::member_of;
 use crate::disk::{Condition, Crash, Faults, Rot, SimDisk};
 use crate::limits::{DEVICE_BYTES_MAX, SLOTS_MAX};
 use crate::oracle::Violation;
@@ -505,10 +506,14 @@ impl World {
         let mut members = self.slots.devices.iter().flatten();
         let known = members.find(|known| known.uuid == member.uuid);
         let is_hit = known.is_none_or(|known| !known.blameless && known.state != State::Sound);
-        let failed = matches!(
-            result,
-            Err(Failure::Change(ChangeError::MemberFailed | ChangeError::Device(_)))
-        );
-        failed && is_hit
+        match result {
+            Err(Failure::Change(ChangeError::MemberFailed | ChangeError::Device(_))) => is_hit,
+            // A copy of a new mirror that was left out before its labels were stable has none for good,
+            // also when the faults that did it are over (84007163).
+            Err(Failure::Change(ChangeError::NotThatMember)) => {
+                member_of(&self.disks[usize::from(member.slot)]) != Some(member.uuid)
+            }
+            _ => false,
+        }
     }
 }

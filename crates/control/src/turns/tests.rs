@@ -1,0 +1,208 @@
+//! Turns among controllers whose messages are late, that are started anew, and do not always hear each other.
+
+use super::*;
+
+const ALL: [u16; 3] = [1, 2, 3];
+
+/// A few random numbers (xorshift).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+}
+
+/// A controller, what it heard of others, and how much each knows.
+struct One {
+    turns: Turns,
+    life: u64,
+    told: TurnReport,
+    /// What was heard last of each other one, and how many changes that one knew of whose.
+    heard: BTreeMap<u16, Option<(u64, TurnReport, BTreeMap<u16, u64>)>>,
+    /// Changes that it knows of, by who made them.
+    knows: BTreeMap<u16, u64>,
+    /// Something is being changed.
+    is_busy: bool,
+    wants: bool,
+}
+
+struct Room {
+    ones: BTreeMap<u16, One>,
+    /// Reports on their way: from, to, and what is said.
+    on_their_way: Vec<(u16, u16, u64, TurnReport, BTreeMap<u16, u64>)>,
+    lives: u64,
+    begun: u64,
+}
+
+impl Room {
+    fn new() -> Self {
+        let mut room = Self { ones: BTreeMap::new(), on_their_way: Vec::new(), lives: 0, begun: 0 };
+        ALL.into_iter().for_each(|number| room.start(number));
+        room
+    }
+
+    /// A controller is started: what it had changed is on its medium.
+    fn start(&mut self, number: u16) {
+        self.lives += 1;
+        let life = self.lives;
+        let was_busy = self.ones.get(&number).is_some_and(|one| one.is_busy);
+        let mut knows = self.ones.remove(&number).map(|one| one.knows).unwrap_or_default();
+        // It was ended in the middle of a change, which is on its medium.
+        *knows.entry(number).or_default() += u64::from(was_busy);
+        let others = ALL.into_iter().filter(|&other| other != number);
+        let one = One {
+            turns: Turns::new(Start { number, life }),
+            life,
+            told: TurnReport::default(),
+            heard: others.map(|other| (other, None)).collect(),
+            knows,
+            is_busy: false,
+            wants: false,
+        };
+        self.ones.insert(number, one);
+        self.on_their_way.retain(|(from, to, ..)| *from != number && *to != number);
+    }
+
+    fn look(&mut self, number: u16) {
+        let one = self.ones.get_mut(&number).unwrap();
+        let made = one.knows.get(&number).copied().unwrap_or(0);
+        let heard_by_all = one.heard.values().all(|heard| {
+            heard
+                .as_ref()
+                .is_some_and(|(.., knows)| knows.get(&number).copied().unwrap_or(0) >= made)
+        });
+        let here = Here { is_at_rest: !one.is_busy && heard_by_all, wants: one.wants };
+        let others = one.heard.iter().map(|(&other, heard)| {
+            (other, heard.as_ref().map(|(life, turns, _)| Said { life: *life, turns }))
+        });
+        one.told = one.turns.look(&others.collect(), here);
+    }
+
+    fn tell(&mut self, number: u16) {
+        let one = &self.ones[&number];
+        for &other in one.heard.keys() {
+            let message = (number, other, one.life, one.told.clone(), one.knows.clone());
+            self.on_their_way.push(message);
+        }
+    }
+
+    /// The oldest message of somebody arrives; those of one controller to another keep their order.
+    fn hear(&mut self, random: &mut Random) {
+        if self.on_their_way.is_empty() {
+            return;
+        }
+        let at = random.below(self.on_their_way.len() as u64) as usize;
+        let (from, to, ..) = self.on_their_way[at];
+        let first = self.on_their_way.iter().position(|(f, t, ..)| (*f, *t) == (from, to)).unwrap();
+        let (from, to, life, told, knows) = self.on_their_way.remove(first);
+        let one = self.ones.get_mut(&to).unwrap();
+        for (maker, count) in &knows {
+            let known = one.knows.entry(*maker).or_default();
+            *known = (*known).max(*count);
+        }
+        one.heard.insert(from, Some((life, told, knows)));
+    }
+
+    /// A change is begun where that is allowed: nobody else is busy, and all that was changed is known.
+    fn begin(&mut self, number: u16) {
+        if !self.ones[&number].turns.may_begin() {
+            return;
+        }
+        for (&other, one) in &self.ones {
+            assert!(other == number || !one.is_busy, "{number} and {other} change at once");
+            for (maker, count) in &one.knows {
+                let known = self.ones[&number].knows.get(maker).copied().unwrap_or(0);
+                assert!(known >= *count, "{number} does not know what {maker} changed");
+            }
+        }
+        let one = self.ones.get_mut(&number).unwrap();
+        (one.is_busy, one.wants) = (true, false);
+        self.begun += 1;
+    }
+
+    fn end(&mut self, number: u16) {
+        let one = self.ones.get_mut(&number).unwrap();
+        if std::mem::take(&mut one.is_busy) {
+            *one.knows.entry(number).or_default() += 1;
+        }
+    }
+
+    /// One is not heard by another one any more: nothing of it arrives until it says something anew.
+    fn cut(&mut self, from: u16, to: u16) {
+        if from != to {
+            self.ones.get_mut(&to).unwrap().heard.insert(from, None);
+            self.on_their_way.retain(|(f, t, ..)| (*f, *t) != (from, to));
+        }
+    }
+}
+
+fn any(random: &mut Random) -> u16 {
+    ALL[random.below(3) as usize]
+}
+
+#[test]
+fn nobody_begins_while_another_one_changes_something_or_before_all_is_known() {
+    let mut begun = 0;
+    for seed in 1..1200 {
+        let (mut random, mut room) = (Random(u64::MAX / seed), Room::new());
+        // Starts often follow each other at once, and else much happens between two.
+        let troubles = 1 + random.below(12);
+        for _ in 0..4000 {
+            let number = any(&mut random);
+            match random.below(40) {
+                0..10 => room.look(number),
+                10..16 => room.tell(number),
+                16..30 => room.hear(&mut random),
+                30..32 => room.ones.get_mut(&number).unwrap().wants = true,
+                32..36 => room.begin(number),
+                36..39 => room.end(number),
+                _ if random.below(troubles) == 0 => room.start(number),
+                _ if random.below(troubles) == 0 => room.cut(number, any(&mut random)),
+                _ => {}
+            }
+        }
+        begun += room.begun;
+    }
+    assert!(begun > 1000, "{begun} changes are too few to tell anything");
+}
+
+#[test]
+fn whoever_waits_gets_a_turn_and_one_that_is_wanted_is_given_back() {
+    let mut room = Room::new();
+    let mut random = Random(7);
+    let mut begun = BTreeMap::<u16, u64>::new();
+    for _ in 0..300 {
+        for number in ALL {
+            room.ones.get_mut(&number).unwrap().wants = true;
+            room.look(number);
+            room.tell(number);
+        }
+        while !room.on_their_way.is_empty() {
+            room.hear(&mut random);
+        }
+        for number in ALL {
+            let before = room.begun;
+            room.begin(number);
+            *begun.entry(number).or_default() += room.begun - before;
+            room.end(number);
+        }
+    }
+    assert!(ALL.iter().all(|number| begun[number] >= 20), "{begun:?}");
+}
+
+#[test]
+fn there_are_no_turns_while_one_is_not_heard_or_knows_none() {
+    let own = Start { number: 1, life: 10 };
+    let mut turns = Turns::new(own);
+    let here = Here { is_at_rest: true, wants: true };
+    let other = TurnReport { follows: Some(own), is_at_rest: true, ..TurnReport::default() };
+    let said = Some(Said { life: 20, turns: &other });
+    let told = turns.look(&BTreeMap::from([(2, said), (3, None)]), here);
+    assert_eq!((told.has, told.gives, turns.may_begin()), (None, None, false));
+    let told = turns.look(&BTreeMap::from([(2, said)]), here);
+    assert_eq!((told.has, turns.may_begin()), (Some(1), true));
+}
