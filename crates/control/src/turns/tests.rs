@@ -100,10 +100,10 @@ impl Room {
         let first = self.on_their_way.iter().position(|(f, t, ..)| (*f, *t) == (from, to)).unwrap();
         let (from, to, life, told, knows) = self.on_their_way.remove(first);
         let one = self.ones.get_mut(&to).unwrap();
-        for (maker, count) in &knows {
-            let known = one.knows.entry(*maker).or_default();
-            *known = (*known).max(*count);
-        }
+        // Everybody tells its own changes, and of those of others only that it knows them.
+        let made = knows.get(&from).copied().unwrap_or(0);
+        let known = one.knows.entry(from).or_default();
+        *known = (*known).max(made);
         one.heard.insert(from, Some((life, told, knows)));
     }
 
