@@ -42,7 +42,8 @@ struct Room {
 
 impl Room {
     fn new() -> Self {
-        let mut room = Self { ones: BTreeMap::new(), on_their_way: Vec::new(), lives: 0, begun: 0 };
+        let (ones, on_their_way) = (BTreeMap::new(), Vec::new());
+        let mut room = Self { ones, on_their_way, slow: (0, 0), lives: 0, begun: 0 };
         ALL.into_iter().for_each(|number| room.start(number));
         room
     }
