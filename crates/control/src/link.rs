@@ -19,6 +19,7 @@ use crate::limits::{
     LINK_ADDRESS_BYTES_MAX, LINK_HOSTS_MAX, LINK_NUMBER_MAX, LINK_PORTALS_MAX, LINK_SILENCE,
     LINK_VERSION_BYTES_MAX,
 };
+use crate::turns::TurnReport;
 
 /// The version of the protocol that this program speaks. A peer with another one is told apart by its
 /// reports; what both know works.
@@ -120,6 +121,10 @@ pub struct Report {
     /// that do not tell them.
     #[serde(default)]
     pub users: Option<String>,
+    /// Whose turn it is to change the configuration ([`crate::turns`]); absent in reports of programs that know
+    /// no turns.
+    #[serde(default)]
+    pub turns: Option<TurnReport>,
 }
 
 /// Some of a pool's records, in the order in which they changed.
@@ -137,6 +142,9 @@ pub struct RecordPage {
     pub version: u64,
     /// Their texts, as in the pool.
     pub records: Vec<String>,
+    /// The version of the configuration that each was written with; none in reports of earlier programs.
+    #[serde(default)]
+    pub versions: Vec<u64>,
     /// Numbers of the volumes that they are about, and how many bytes these have.
     pub sizes: Vec<(u64, u64)>,
 }

@@ -353,7 +353,7 @@ pub fn set_spares(name: &str, request: &SetSpares, view: &impl View) -> Result<S
     let wanted = request.devices.iter().map(|device| parse_device(device));
     let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
     let spares = &pool.mirroring.spares;
-    let is_known = |device: &block::DeviceName| spares.iter().any(|one| one.device == *device);
+    let is_known = |device: &DeviceName| spares.iter().any(|one| one.device == *device);
     let kept = spares.iter().filter(|spare| wanted.contains(&spare.device)).cloned().collect();
     let new: Vec<_> = wanted.iter().filter(|device| !is_known(device)).cloned().collect();
     accepted.check_new_devices(name, &new).map_err(|error| refused(&error))?;

@@ -400,6 +400,12 @@ pub const LINK_CALL_BYTES_MAX: u64 = 256 << 10;
 /// Bytes of the answer to one.
 pub const LINK_ANSWER_BYTES_MAX: u64 = 16 << 20;
 
+/// Requests that wait for a controller's turn to change the configuration, at most.
+pub const TURN_CALLS_MAX: usize = 1024;
+
+/// How long a request waits for its controller's turn.
+pub const TURN_PATIENCE: Duration = Duration::from_secs(10);
+
 /// Requests that a controller hands on at once; others wait for [`LINK_PATIENCE`].
 pub const LINK_CALLS_MAX: usize = 8;
 

@@ -22,6 +22,7 @@ use control::link::{
     RecordPage, Report, Secret, check_address,
 };
 use control::problems::{self, bad_request, conflict};
+use control::turns::TurnReport;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot, watch};
 
@@ -77,6 +78,8 @@ pub(crate) struct View {
     pub(crate) records: BTreeMap<String, RecordPage>,
     /// How far it has heard of the records of others' pools; `None` if it does not listen.
     pub(crate) heard: Option<BTreeMap<String, Mark>>,
+    /// Whose turn it is to change the configuration, as it says while it is heard.
+    pub(crate) turns: Option<TurnReport>,
     /// Whether requests of administrators can be handed on to it now.
     pub(crate) takes_calls: bool,
 }
@@ -101,6 +104,7 @@ pub(crate) struct Own<'a> {
     pub(crate) records: BTreeMap<String, RecordPage>,
     /// How far it has heard of the records of others' pools; `None` if it does not listen.
     pub(crate) heard: Option<BTreeMap<String, Mark>>,
+    pub(crate) turns: TurnReport,
 }
 
 impl Own<'_> {
@@ -109,6 +113,7 @@ impl Own<'_> {
             && (&report.portals, &report.pools) == (&self.portals, &self.pools)
             && (&report.records, &report.heard) == (&self.records, &self.heard)
             && report.configured == *self.configured
+            && report.turns.as_ref() == Some(&self.turns)
     }
 }
 
@@ -221,6 +226,7 @@ impl Link {
                 readiness: Some(own.readiness.clone()),
                 records: own.records.clone(),
                 heard: own.heard.clone(),
+                turns: Some(own.turns.clone()),
                 ..Report::clone(report)
             });
             true
@@ -339,6 +345,7 @@ impl State {
             readiness: current.and_then(|report| report.readiness.clone()),
             records: current.map(|report| report.records.clone()).unwrap_or_default(),
             heard: current.and_then(|report| report.heard.clone()),
+            turns: current.and_then(|report| report.turns.clone()),
             takes_calls: current.is_some_and(|report| report.takes_calls)
                 && peer.address.is_some()
                 && peer.fingerprint.is_some(),
@@ -385,6 +392,7 @@ impl Shared {
             readiness: None,
             records: BTreeMap::new(),
             heard: None,
+            turns: None,
             takes_calls: true,
             users: None,
         })

@@ -48,6 +48,7 @@ mod statistics;
 mod take_over;
 mod tasks;
 mod thresholds;
+mod turns;
 mod volumes;
 
 use std::collections::{BTreeMap, HashMap};
@@ -104,6 +105,7 @@ use saving::Saving;
 use spares::Spares;
 use tasks::work_number;
 use thresholds::LastNotified;
+use turns::Changing;
 
 pub(crate) use describe::hexadecimal;
 pub(crate) use gathering::Scene;
@@ -213,6 +215,8 @@ struct Caller {
     is_quiet: bool,
     /// The task that is shown as the answer, whatever the work's own answer is.
     shows_task: Option<String>,
+    /// While it is there no other controller changes the configuration.
+    changing: Option<Changing>,
 }
 
 /// The last thing that a pool was asked to do.
@@ -413,6 +417,12 @@ impl Management {
     /// Begins to carry out a request. Whatever happens it is answered, once.
     pub(crate) fn call(&mut self, plane: &mut DataPlane, sessions: &Sessions, call: Call) {
         let Some(call) = self.hand_on(plane, call) else { return };
+        let Some(call) = self.await_turn(plane, call) else { return };
+        self.carry_out(plane, sessions, call);
+    }
+
+    /// Begins to carry out a request here, now.
+    fn carry_out(&mut self, plane: &mut DataPlane, sessions: &Sessions, call: Call) {
         let Call { route, parameters, body, preconditions, reply, .. } = call;
         let parameters = Parameters(parameters);
         match route {
@@ -432,7 +442,9 @@ impl Management {
         });
         let claim = self.claims.take_new();
         let shows_task = tasks::is_shown_by(route).then(|| parameters.get("task").to_owned());
-        let caller = Caller { reply: Some(reply), claim, shows_task, ..Caller::default() };
+        let changing = self.begin_changing(route);
+        let caller =
+            Caller { reply: Some(reply), claim, shows_task, changing, ..Caller::default() };
         self.proceed(plane, outcome, caller);
     }
 
@@ -562,6 +574,7 @@ impl Management {
         if let Some(pool) = caller.claim {
             self.claims.release(&pool);
         }
+        drop(caller.changing);
         match (caller.reply, &answer) {
             (Some(reply), _) => deliver(reply, answer),
             (None, Err(problem)) if !caller.is_quiet => {

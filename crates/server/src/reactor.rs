@@ -287,6 +287,7 @@ impl Reactor {
         self.plane.tick(now);
         self.management.look_at_volumes(&mut self.plane);
         self.management.look_at_controllers(&mut self.plane);
+        self.management.begin_what_waited(&mut self.plane, self.iscsi.sessions());
         if now >= self.next_fill_check {
             self.next_fill_check = now + FILL_INTERVAL;
             self.management.keep_house(&mut self.plane);

@@ -13,6 +13,7 @@ fn page() -> RecordPage {
         to: 5,
         is_last: true,
         version: 9,
+        versions: Vec::new(),
         records: vec![r#"{"key":{"host":"a"},"record":null}"#.to_owned()],
         sizes: vec![(7, 1 << 30)],
     }
@@ -33,6 +34,7 @@ fn report(life: u64, sequence: u64) -> Report {
         records: BTreeMap::from([("ab".to_owned(), page())]),
         heard: Some(BTreeMap::from([("ab".to_owned(), Mark { opening: 7, to: 3 })])),
         takes_calls: true,
+        turns: None,
         users: Some("0f".to_owned()),
     }
 }

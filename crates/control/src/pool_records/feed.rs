@@ -42,14 +42,14 @@ impl Feed {
 }
 
 /// Whether another controller needs it before it opens the pool: to show hosts the logical units that they
-/// may see. The rest it finds in the pool.
+/// may see, and to give no name of a schedule twice. The rest it finds in the pool.
 pub(crate) const fn is_told(key: &RecordKey) -> bool {
     match key {
-        RecordKey::Array | RecordKey::Host(_) | RecordKey::Group(_) | RecordKey::Volume(_) => true,
-        RecordKey::Owner
-        | RecordKey::Pool(_)
-        | RecordKey::Unit(_)
-        | RecordKey::Schedule(_)
-        | RecordKey::Run(..) => false,
+        RecordKey::Array
+        | RecordKey::Host(_)
+        | RecordKey::Group(_)
+        | RecordKey::Volume(_)
+        | RecordKey::Schedule(_) => true,
+        RecordKey::Owner | RecordKey::Pool(_) | RecordKey::Unit(_) | RecordKey::Run(..) => false,
     }
 }

@@ -209,6 +209,11 @@ impl Slots {
         self.entries.contains_key(key)
     }
 
+    /// The version of the configuration that a record was written with; 0 if there is none.
+    pub fn version_of(&self, key: &RecordKey) -> u64 {
+        self.entries.get(key).map_or(0, |entry| entry.version)
+    }
+
     /// Records that say that something is there.
     pub fn keys(&self) -> impl Iterator<Item = &RecordKey> {
         self.entries.iter().filter(|(_, entry)| !entry.is_deleted).map(|(key, _)| key)

@@ -36,7 +36,7 @@ impl Pool {
 
     fn page(&self, heard: &[Option<Mark>], bytes_max: usize) -> Option<RecordPage> {
         let telling =
-            Telling { opening: 5, feed: self.slots.feed(), array: &self.array, seal: &|_| None };
+            Telling { opening: 5, slots: &self.slots, array: &self.array, seal: &|_| None };
         let after = telling.after(heard.iter().copied())?;
         telling.page(after, (bytes_max, bytes_max), |id| Some(id.0 * 4096))
     }
@@ -116,9 +116,9 @@ fn the_size_of_a_volume_is_told_with_its_record_and_news_are_what_differs() {
     pool.write(&RecordKey::Volume(9));
     let page = pool.page(&[None], 1 << 16).unwrap();
     assert_eq!(page.sizes, [(9, 9 * 4096)]);
-    let news = page.news(&own, &|_| None);
+    let news = page.news((&own, &|_| None), |_, _| true);
     assert_eq!(news.into_keys().collect::<Vec<_>>(), [RecordKey::Volume(9)]);
-    assert!(page.news(&pool.array, &|_| None).is_empty());
+    assert!(page.news((&pool.array, &|_| None), |_, _| true).is_empty());
     pool.slots.touch(&RecordKey::Volume(9));
     pool.slots.touch(&RecordKey::Volume(10));
     let grown = pool.page(&[Some(page.end())], 1 << 16).unwrap();
@@ -126,7 +126,10 @@ fn the_size_of_a_volume_is_told_with_its_record_and_news_are_what_differs() {
     let mut strange = page;
     strange.records = vec!["{}".to_owned(), r#"{"key":"later"}"#.to_owned(), String::new()];
     strange.records.push(crate::pool_records::unit_text(id, "{}".to_owned()));
-    assert!(strange.news(&own, &|_| None).is_empty(), "what a later program says is left");
+    assert!(
+        strange.news((&own, &|_| None), |_, _| true).is_empty(),
+        "what a later program says is left"
+    );
 }
 
 /// What another pool's records leave of a message is little, or nothing: that costs time, and no record.
@@ -134,8 +137,7 @@ fn the_size_of_a_volume_is_told_with_its_record_and_news_are_what_differs() {
 fn what_does_not_fit_beside_the_records_of_another_pool_is_told_in_the_next_message() {
     let mut pool = Pool::new();
     (0..3).for_each(|number| pool.add_host(&format!("host-{number}")));
-    let telling =
-        Telling { opening: 5, feed: pool.slots.feed(), array: &pool.array, seal: &|_| None };
+    let telling = Telling { opening: 5, slots: &pool.slots, array: &pool.array, seal: &|_| None };
     let page = |after, left| telling.page(after, (left, 20_000), |_| None);
     for left in [0, PAGE_BYTES, PAGE_BYTES + 50] {
         assert_eq!(page(0, left), None, "{left}");

@@ -11,7 +11,7 @@ use api::{AuditEntry, Problem, ProblemKind, ROUTES, Row};
 use control::limits::LINK_BEAT;
 use control::link::{Call, Message, emit};
 use control::precondition::Preconditions;
-use control::problems::{bad_request, conflict, problem, unavailable};
+use control::problems::{bad_request, conflict, internal, problem, unavailable};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -57,7 +57,50 @@ impl Link {
     }
 }
 
+impl Link {
+    /// Has other controllers answer with their lists, too, and answers with all of them as one.
+    pub(crate) fn gather(&self, numbers: Vec<u16>, call: http::Call) {
+        let shared = Arc::clone(&self.shared);
+        self.runtime.spawn(async move {
+            let (route, parameters) = (call.route, call.parameters.clone());
+            let (reply, asked) = shared.outgoing(call);
+            let own = http::ask(&shared.desk.mailbox, |reply| http::Call {
+                route,
+                parameters,
+                body: axum::body::Bytes::new(),
+                preconditions: Preconditions::default(),
+                is_handed_on: true,
+                reply,
+            });
+            let answer = match asked {
+                Ok(asked) => shared.gathered(own.await, &numbers, &asked).await,
+                Err(problem) => Err(problem),
+            };
+            // Whoever asked may have gone away.
+            let _ = reply.send(answer);
+        });
+    }
+}
+
 impl Shared {
+    /// Lists of several controllers as one: whoever is not told of a volume may take it for deleted, so it is all
+    /// or nothing.
+    async fn gathered(
+        self: &Arc<Self>,
+        own: Result<Written, Problem>,
+        numbers: &[u16],
+        asked: &Message,
+    ) -> Reply {
+        let mut lists = vec![own?.into_text()];
+        for &number in numbers {
+            lists.extend(self.ask(number, asked).await?.written().map(Written::into_text));
+        }
+        if lists.len() <= numbers.len() {
+            return Err(internal(&"a list was not written"));
+        }
+        Ok(Described::of_another(joined(&lists)))
+    }
+
     fn outgoing(
         &self,
         call: http::Call,
@@ -256,6 +299,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
     }
 }
 
+/// Arrays of JSON as one.
+fn joined(lists: &[impl AsRef<[u8]>]) -> Vec<u8> {
+    let inner = |list: &'_ [u8]| {
+        let list = list.trim_ascii();
+        let list = list.strip_prefix(b"[").and_then(|list| list.strip_suffix(b"]"));
+        list.unwrap_or_default().trim_ascii().to_vec()
+    };
+    let lists = lists.iter().map(|list| inner(list.as_ref())).filter(|list| !list.is_empty());
+    let lists: Vec<Vec<u8>> = lists.collect();
+    [b"[".to_vec(), lists.join(&b','), b"]".to_vec()].concat()
+}
+
 fn declined(problem: Problem) -> Message {
     Message::Declined { problem: Box::new(problem) }
 }
@@ -280,6 +335,13 @@ fn filled(path: &str, parameters: &BTreeMap<String, String>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_of_several_controllers_are_one() {
+        let lists: [&[u8]; 4] = [b"[1,2]", b" [ ]\n", b"[]", b"[{\"a\":[3]}]"];
+        assert_eq!(joined(&lists), b"[1,2,{\"a\":[3]}]");
+        assert_eq!(joined(&[b"[]"]), b"[]");
+    }
 
     #[test]
     fn a_path_has_its_parameters_in_their_places() {

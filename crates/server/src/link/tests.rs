@@ -157,6 +157,7 @@ fn two_that_were_paired_know_what_each_says() {
         let configured = BTreeMap::from([("p".to_owned(), serde_json::json!({"state": state}))]);
         let readiness = Readiness { reaches: ["cd".to_owned()].into(), ..Readiness::default() };
         let heard = Some(BTreeMap::from([("ef".to_owned(), Mark { opening: 1, to: 2 })]));
+        let turns = TurnReport { returned: 3, ..TurnReport::default() };
         one.link.tell(&Own {
             portals: portals.clone(),
             pools: pools.clone(),
@@ -164,11 +165,12 @@ fn two_that_were_paired_know_what_each_says() {
             readiness: readiness.clone(),
             records: BTreeMap::new(),
             heard: heard.clone(),
+            turns: turns.clone(),
         });
         soon("what it says", || two.link.views()[&1].pools.as_ref() == Some(&pools));
         let view = &two.link.views()[&1];
         assert_eq!((&view.configured, view.readiness.as_ref()), (&configured, Some(&readiness)));
-        assert_eq!(view.heard, heard);
+        assert_eq!((&view.heard, view.turns.as_ref()), (&heard, Some(&turns)));
     }
     let view = two.link.views()[&1].clone();
     assert_eq!((view.portals, view.version.as_deref()), (portals.clone(), Some("0.1.0")));
@@ -213,6 +215,7 @@ fn users_are_those_of_the_controller_that_has_the_pools() {
             readiness: Readiness::default(),
             records: BTreeMap::new(),
             heard: None,
+            turns: TurnReport::default(),
         });
     };
     assert_ne!(one.gate.digest(), two.gate.digest(), "each has its own administrator");

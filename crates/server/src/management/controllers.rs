@@ -14,7 +14,7 @@ use store::{Change, Failure, Health, Outcome};
 
 use super::pools::UnavailablePool;
 use super::problems::{conflict, gone};
-use super::{Management, Parameters, PoolStep, Progress, hexadecimal};
+use super::{Management, Parameters, PoolStep, Progress, hexadecimal, routing};
 use crate::controller::Controller;
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
@@ -191,9 +191,9 @@ impl Management {
         }
         let names = self.configuration.pools.keys();
         // It is recorded in that pool alone, so that whoever has the pool may change it.
-        let is_of_own_pool = matches!(route, Route::SetFailBack)
-            && self.told_standing(plane, parameters.get("pool")) == Standing::Served;
-        if !is_of_own_pool && !may_change(names.map(|name| self.standing(plane, name))) {
+        let is_free = self.is_of_own_pool(plane, route, parameters)
+            || may_change(names.map(|name| self.standing(plane, name)));
+        if !is_free && !(routing::is_in_turn(route) && self.has_turn(plane)) {
             return Err(self.at_another_controller(plane));
         }
         let mut names = self.configuration.pools.keys();

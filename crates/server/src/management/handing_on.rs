@@ -26,6 +26,18 @@ impl Management {
             return None;
         }
         let owner = is_for_owner.then(|| self.owner_elsewhere(plane, pool_of(&call))).flatten();
+        let call = match (&self.peers.link, routing::is_list_of_volumes(call.route)) {
+            (Some(link), true) => {
+                let others = self.other_owners(plane);
+                let is_of_one = owner.is_some_and(|owner| others == [owner]);
+                if !others.is_empty() && !is_of_one {
+                    link.gather(others, call);
+                    return None;
+                }
+                call
+            }
+            (Some(_), false) | (None, _) => call,
+        };
         match (owner, &self.peers.link) {
             (Some(number), Some(link)) => {
                 link.hand_on(number, call);
@@ -35,7 +47,8 @@ impl Management {
         }
     }
 
-    /// The controller that serves a pool, or all pools that anybody serves, if that is another one and takes requests.
+    /// The controller that serves a pool, or the first of those that serve any, if none is served here and it takes
+    /// requests.
     pub(super) fn owner_elsewhere(&self, plane: &DataPlane, pool: Option<String>) -> Option<u16> {
         let known = &self.configuration.pools;
         let names: Vec<&String> = match &pool {
@@ -49,9 +62,13 @@ impl Management {
         }
         let uuids = names.iter().filter_map(|name| known.get(*name)).map(|pool| pool.uuid);
         let owners: BTreeSet<u16> = uuids.filter_map(|uuid| self.owner_by_link(&uuid)).collect();
-        let &owner = owners.first().filter(|_| owners.len() == 1)?;
-        let takes = self.peers.views.get(&owner).is_some_and(|view| view.takes_calls);
-        takes.then_some(owner)
+        owners.first().copied().filter(|&owner| self.takes_calls(owner))
+    }
+
+    /// The controller whose users and tokens count, if that is another one: the first of those that serve pools.
+    pub(super) fn authority_elsewhere(&self, plane: &DataPlane) -> Option<u16> {
+        let first = self.owners(plane).into_iter().next()?;
+        Some(first).filter(|&first| first != self.controller().number() && self.takes_calls(first))
     }
 }
 

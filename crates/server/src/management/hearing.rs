@@ -1,8 +1,9 @@
 //! Takes the records of pools that other controllers serve, as they tell them on the link: hosts see the same
 //! logical units here, of the same size, before a pool is taken over.
 //!
-//! Only a controller that has no pool open listens: nobody can change the configuration here meanwhile. A page
-//! is taken at a time, and the next one is asked for when it is saved.
+//! Nobody listens while a pool is being opened or given up here: what it says is compared with the configuration.
+//! A page is taken at a time, and the next one is asked for when it is saved. Where pools are open, too, of what all
+//! pools record the later version counts ([`super::turns`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -13,6 +14,7 @@ use block::VolumeId;
 use control::controllers::{Standing, state_of_unknown};
 use control::link::{Mark, RecordPage};
 use control::pool_records::Found;
+use hashbrown::HashSet;
 
 use super::pools::absent_export;
 use super::{Management, hexadecimal};
@@ -34,6 +36,8 @@ pub(super) struct Hearing {
     problems: BTreeSet<String>,
     /// When a page was taken last.
     taken_at: Option<Instant>,
+    /// Volumes in pools that others serve.
+    pub(super) elsewhere: HashSet<VolumeId>,
 }
 
 /// A page that was taken.
@@ -60,12 +64,32 @@ impl Management {
         self.listens(plane).then(|| self.peers.hearing.marks.clone())
     }
 
-    /// Whether no pool is open here, or about to be.
+    /// Whether no pool is about to be open here, or closed.
     fn listens(&self, plane: &DataPlane) -> bool {
         self.configuration.pools.keys().all(|name| match self.told_standing(plane, name) {
             Standing::Closed(_) => self.claims.check_free(name).is_ok(),
-            Standing::Served | Standing::Changing => false,
+            Standing::Served => true,
+            Standing::Changing => false,
         })
+    }
+
+    /// Whether a record that another controller tells counts here. What all pools record may have been changed here
+    /// since; of its volumes and schedules whoever serves a pool knows best.
+    fn counts(&self, plane: &DataPlane, key: &RecordKey, version: Option<u64>) -> bool {
+        match key {
+            RecordKey::Volume(id) => plane.pool_of(VolumeId(*id)).is_none(),
+            RecordKey::Schedule(name) => {
+                let pool = self.saving.accepted().schedule_pool(name);
+                pool.is_none_or(|pool| plane.pool_named(pool).is_none())
+            }
+            RecordKey::Array | RecordKey::Host(_) | RecordKey::Group(_) => {
+                let is_later = || version.is_some_and(|told| told > self.recorded_version(key));
+                !plane.pools.iter().any(|_| true) || is_later()
+            }
+            RecordKey::Owner | RecordKey::Pool(_) | RecordKey::Unit(_) | RecordKey::Run(..) => {
+                false
+            }
+        }
     }
 
     /// Takes the next page that another controller tells, if there is one.
@@ -84,7 +108,10 @@ impl Management {
         }
         let taken_at =
             self.peers.hearing.taken_at.filter(|_| self.saving.failing_since().is_some());
-        let rests = taken_at.is_some_and(|at| at.elapsed() < RECORDS_HEARD_AGAIN);
+        // What changed here is in no record yet whose version could be compared.
+        let rests = taken_at.is_some_and(|at| at.elapsed() < RECORDS_HEARD_AGAIN)
+            || self.saving.is_busy()
+            || self.records.is_busy();
         if self.peers.hearing.taking.is_none()
             && !rests
             && let Some((pool, name, page)) = self.next_page()
@@ -116,13 +143,17 @@ impl Management {
         page: &RecordPage,
     ) {
         let sealer = self.sealer();
-        let news = page.news(self.saving.accepted(), &|key| sealer.seal(key));
+        let seal = |key: &RecordKey| sealer.seal(key);
+        let counts = |key: &RecordKey, version| self.counts(plane, key, version);
+        let news = page.news((self.saving.accepted(), &seal), counts);
+        let in_pool = page.volumes().filter(|&id| plane.pool_of(id).is_none());
+        self.peers.hearing.elsewhere.extend(in_pool);
         let mut found = std::mem::take(&mut self.peers.hearing.waiting);
         found.extend(news);
         let mut sizes = std::mem::take(&mut self.peers.hearing.waiting_sizes);
         sizes.extend(&page.sizes);
         let before: BTreeSet<VolumeId> = self.saving.accepted().mapped_volumes().collect();
-        if found.is_empty() {
+        if found.is_empty() && page.version <= self.saving.accepted().generation {
             self.show_sizes(plane, &before, &sizes);
             self.peers.hearing.marks.insert(pool, page.end());
             return;

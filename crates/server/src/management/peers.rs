@@ -23,6 +23,7 @@ use super::maintenance::InMaintenance;
 use super::pools::UnavailablePool;
 use super::problems::{bad_request, conflict};
 use super::take_over::TakingOver;
+use super::turns::TakingTurns;
 use super::{Management, Parameters, Progress, deliver, hexadecimal, read_or_default, read_secret};
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
@@ -53,6 +54,8 @@ pub(super) struct Peers {
     pub(super) following: FollowingHosts,
     /// How far the records were heard of pools that they serve.
     pub(super) hearing: Hearing,
+    /// Whose turn it is to change the configuration, while several have pools.
+    pub(super) taking_turns: TakingTurns,
 }
 
 /// The generation of the configuration, and how pools are served.
@@ -79,6 +82,7 @@ impl Peers {
             fail_back: FailingBack::default(),
             following: FollowingHosts::default(),
             hearing: Hearing::default(),
+            taking_turns: TakingTurns::default(),
         }
     }
 }
@@ -86,6 +90,10 @@ impl Peers {
 impl Management {
     /// Says how this controller is, and takes what others said since.
     pub(super) fn look_at_link(&mut self, plane: &mut DataPlane) {
+        if self.peers.link.is_none() {
+            return;
+        }
+        let turns = self.look_at_turns(plane);
         let Some(link) = &self.peers.link else { return };
         let pools = self.configuration.pools.iter();
         let pools = pools.map(|(name, pool)| {
@@ -109,8 +117,9 @@ impl Management {
             readiness: self.own_readiness(),
             records: self.told_records(plane, self.peers.described_bytes),
             heard: self.heard_records(plane),
+            turns,
         });
-        link.follow(self.owner_elsewhere(plane, None));
+        link.follow(self.authority_elsewhere(plane));
         let views = link.views();
         if views == self.peers.views {
             return self.hear_records(plane);

@@ -21,6 +21,7 @@ use bytes::Bytes;
 use control::pool_records::{
     self, Authority, Blocks, Slots, Unplaced, belongs, owner_text, tombstone,
 };
+use hashbrown::HashSet;
 use store::{Change, Failure, Health, Outcome, RECORDS};
 
 use super::jobs::Job;
@@ -135,10 +136,17 @@ fn lasts(pool: &array::Pool) -> bool {
     pool.devices.iter().any(|one| one.device.kind() != DeviceKind::Memory)
 }
 
-/// Whether a volume is in a pool, or in none: what is said of a volume is saved before it is made.
-fn may_hold(plane: &DataPlane, pool: PoolId, id: VolumeId) -> bool {
+/// Whether a volume is in a pool, or in none: what is said of a volume is saved before it is made. Those are
+/// known (`elsewhere`) that are in pools of other controllers.
+fn may_hold(
+    (plane, elsewhere): (&DataPlane, &HashSet<VolumeId>),
+    pool: PoolId,
+    id: VolumeId,
+) -> bool {
     let holds = |pool: &crate::pool::Pool| pool.store.volume(id).is_some();
-    plane.pools.get(pool).is_some_and(holds) || !plane.pools.iter().any(|(_, pool)| holds(pool))
+    let is_nowhere =
+        || !elsewhere.contains(&id) && !plane.pools.iter().any(|(_, pool)| holds(pool));
+    plane.pools.get(pool).is_some_and(holds) || is_nowhere()
 }
 
 impl PoolRecords {
@@ -532,7 +540,7 @@ impl Management {
             let Some(key) = self.records.unrouted.pop_front() else { break };
             for (&pool, kept) in &mut self.records.pools {
                 let Some(served) = plane.pools.get(pool) else { continue };
-                let holds = |id| may_hold(plane, pool, id);
+                let holds = |id| may_hold((plane, &self.peers.hearing.elsewhere), pool, id);
                 let concerns = belongs(&self.configuration, &key, &served.name, holds)
                     || kept.slots.knows(&key);
                 if concerns && !matches!(kept.phase, Phase::Without) {
@@ -596,7 +604,8 @@ impl Management {
             Wanted::Owner => Some(owner_text(self.owner_record(false))),
             Wanted::Configuration => {
                 let array = &self.configuration;
-                let is_here = belongs(array, &key, name, |id| may_hold(plane, pool, id));
+                let known = (plane as &DataPlane, &self.peers.hearing.elsewhere);
+                let is_here = belongs(array, &key, name, |id| may_hold(known, pool, id));
                 let sealer = self.sealer();
                 let text = pool_records::text(array, &key, &|key| sealer.seal(key));
                 text.filter(|_| is_here)
@@ -708,6 +717,12 @@ impl Management {
         let is_taken =
             |kept: &Kept| kept.is_new || (!kept.is_starting() && self.saving.is_saved(kept.taken));
         has_records && !self.records.pools.get(&pool).is_some_and(is_taken)
+    }
+
+    /// The highest version with which a record of all pools is written here.
+    pub(super) fn recorded_version(&self, key: &RecordKey) -> u64 {
+        let versions = self.records.pools.values().map(|kept| kept.slots.version_of(key));
+        versions.max().unwrap_or(0)
     }
 
     /// Whether a pool has records.

@@ -128,6 +128,46 @@ pub(super) fn is_for_owner(route: Route) -> bool {
     }
 }
 
+/// Whether a request lists what lies in pools, of all of them.
+pub(super) fn is_list_of_volumes(route: Route) -> bool {
+    matches!(route, Route::ListVolumes | Route::ListSnapshots)
+}
+
+/// Whether a request changes what several controllers that have pools may change in turn. What makes pools, forgets
+/// them or replaces all of the configuration is for one that has them all.
+pub(super) fn is_in_turn(route: Route) -> bool {
+    match Noun::from(route) {
+        Noun::Volumes(_) | Noun::Snapshots(_) | Noun::Hosts(_) => true,
+        Noun::Array(route) => {
+            matches!(route, ArrayRoutes::SetIdentification | ArrayRoutes::SetPrimitives)
+        }
+        Noun::Portals(route) => matches!(route, PortalRoutes::SetPathState),
+        Noun::Pools(_) | Noun::Statistics(_) | Noun::Elsewhere(_) => false,
+    }
+}
+
+/// Whether a request changes one pool and its devices, and nothing that is said of anything else.
+pub(super) fn is_of_one_pool(route: Route) -> bool {
+    matches!(
+        route,
+        Route::ExtendPool
+            | Route::AddDevice
+            | Route::RemoveDevice
+            | Route::ControlDeparture
+            | Route::AttachMember
+            | Route::DetachMember
+            | Route::ReturnMember
+            | Route::ControlResilver
+            | Route::SetSpares
+            | Route::SetPoolThresholds
+            | Route::SetSnapshotDeletion
+            | Route::SetFailBack
+            | Route::StartScrub
+            | Route::StopScrub
+            | Route::SetPoolTags
+    )
+}
+
 /// What a request says.
 #[derive(Clone, Copy)]
 struct Request<'a> {

@@ -6,9 +6,9 @@ use array::RecordKey;
 use block::VolumeId;
 use control::limits::LINK_RECORDS_BYTES_MAX;
 use control::link::{Mark, RecordPage};
-use control::record_telling::Telling;
+use control::record_telling::{Telling, has_heard};
 
-use super::{Management, Phase};
+use super::{Kept, Management, Phase};
 use crate::data_plane::DataPlane;
 use crate::management::hexadecimal;
 use crate::pools::PoolId;
@@ -33,6 +33,33 @@ impl Management {
         told
     }
 
+    /// Whether every other controller has heard all that the pools here have to tell.
+    pub(in crate::management) fn is_all_told(&self, plane: &DataPlane) -> bool {
+        let marks = |name: &str| {
+            let name = name.to_owned();
+            self.peers.paired().map(move |(_, view)| view.heard.as_ref()?.get(&name).copied())
+        };
+        let mut ready =
+            self.records.pools.iter().filter(|(_, kept)| matches!(kept.phase, Phase::Ready));
+        ready.all(|(&pool, kept)| {
+            let told = self.told_name(plane, pool).zip(self.told_opening(kept));
+            told.is_none_or(|(name, opening)| {
+                marks(&name).all(|mark| has_heard(mark, (opening, kept.slots.feed())))
+            })
+        })
+    }
+
+    /// How a pool that is open is called on the link.
+    fn told_name(&self, plane: &DataPlane, pool: PoolId) -> Option<String> {
+        let served = plane.pools.get(pool)?;
+        Some(hexadecimal(&self.configuration.pools.get(&served.name)?.uuid))
+    }
+
+    /// The opening of a pool, as it is told on the link.
+    fn told_opening(&self, kept: &Kept) -> Option<u64> {
+        Some(self.peers.link.as_ref()?.life().wrapping_add(kept.opening))
+    }
+
     fn told_page(
         &self,
         plane: &DataPlane,
@@ -43,11 +70,11 @@ impl Management {
         let kept =
             self.records.pools.get(&pool).filter(|kept| matches!(kept.phase, Phase::Ready))?;
         let served = plane.pools.get(pool)?;
-        let name = hexadecimal(&self.configuration.pools.get(&served.name)?.uuid);
+        let name = self.told_name(plane, pool)?;
         let sealer = self.sealer();
         let telling = Telling {
-            opening: self.peers.link.as_ref()?.life().wrapping_add(kept.opening),
-            feed: kept.slots.feed(),
+            opening: self.told_opening(kept)?,
+            slots: &kept.slots,
             array: &self.configuration,
             seal: &|key| sealer.seal(key),
         };

@@ -1,0 +1,194 @@
+//! Turns among controllers of which several have pools: a request that changes what all of them know waits until it
+//! is this one's turn. Each change is made where its pool is, and told on the link; the next turn comes when
+//! everybody has heard of it ([`control::turns`]).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use api::Route;
+use array::AccessState;
+use control::controllers::Standing;
+use control::problems::problem;
+use control::turns::{Here, Said, Start, TurnReport, Turns};
+
+use super::{Management, Parameters, routing};
+use crate::data_plane::DataPlane;
+use crate::http::Call;
+use crate::iscsi::Sessions;
+use crate::limits::{TURN_CALLS_MAX, TURN_PATIENCE};
+
+/// Turns of this controller, and what waits for one.
+#[derive(Default)]
+pub(super) struct TakingTurns {
+    /// `None` until the link was first looked at.
+    turns: Option<Turns>,
+    waiting: VecDeque<Waiting>,
+    /// Shared by all requests that were begun and may change something.
+    under_way: Arc<()>,
+}
+
+struct Waiting {
+    call: Call,
+    since: Instant,
+}
+
+/// Held by a request while it may change something.
+pub(super) type Changing = Arc<()>;
+
+impl TakingTurns {
+    fn may_begin(&self) -> bool {
+        self.turns.as_ref().is_some_and(Turns::may_begin)
+    }
+}
+
+impl Management {
+    /// A request that changes what all controllers know is begun: until it has ended nobody else has a turn.
+    pub(super) fn begin_changing(&self, route: Route) -> Option<Changing> {
+        let changes = self.controller().is_one_of_several() && !route.only_reads();
+        changes.then(|| Arc::clone(&self.peers.taking_turns.under_way))
+    }
+
+    /// Puts a request aside that has to wait for a turn; gives back any other.
+    pub(super) fn await_turn(&mut self, plane: &DataPlane, call: Call) -> Option<Call> {
+        let parameters = Parameters(call.parameters.clone());
+        let waits =
+            self.needs_turn(plane, call.route, &parameters) && !self.peers.taking_turns.may_begin();
+        if !waits {
+            return Some(call);
+        }
+        let waiting = &mut self.peers.taking_turns.waiting;
+        if waiting.len() >= TURN_CALLS_MAX {
+            refuse(call, "too many requests wait for their turn to change the configuration");
+            return None;
+        }
+        waiting.push_back(Waiting { call, since: Instant::now() });
+        None
+    }
+
+    /// Begins what waited for this controller's turn, and refuses what waited too long.
+    pub(crate) fn begin_what_waited(&mut self, plane: &mut DataPlane, sessions: &Sessions) {
+        let is_over = |waiting: &Waiting| waiting.since.elapsed() >= TURN_PATIENCE;
+        let taking = &mut self.peers.taking_turns;
+        if taking.waiting.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut taking.waiting);
+        if taking.may_begin() || !self.takes_turns(plane) {
+            for Waiting { call, .. } in waiting {
+                self.carry_out(plane, sessions, call);
+            }
+            return;
+        }
+        let (over, waiting): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is_over);
+        self.peers.taking_turns.waiting = waiting;
+        let why = if self.peers.taking_turns.turns.as_ref().is_some_and(Turns::hears_all) {
+            "another controller has a pool and is changing the configuration, or does not know yet what was \
+             changed here"
+        } else {
+            "several controllers have pools, and one of them is not heard on the link or its program takes no \
+             turns: wait until it is back, or have one controller take all pools ('gantry controller switch')"
+        };
+        over.into_iter().for_each(|Waiting { call, .. }| refuse(call, why));
+    }
+
+    /// Whether a request changes what controllers that have pools at once must do in turn.
+    pub(super) fn needs_turn(
+        &self,
+        plane: &DataPlane,
+        route: Route,
+        parameters: &Parameters,
+    ) -> bool {
+        self.controller().is_one_of_several()
+            && !route.only_reads()
+            && routing::is_in_turn(route)
+            && !self.is_of_own_pool(plane, route, parameters)
+            && self.takes_turns(plane)
+    }
+
+    /// Whether what this controller may begin now is in its turn.
+    pub(super) fn has_turn(&self, plane: &DataPlane) -> bool {
+        self.peers.taking_turns.may_begin() && self.takes_turns(plane)
+    }
+
+    /// Whether a request is about a pool that is served here, and about nothing that others know before they have
+    /// that pool.
+    pub(super) fn is_of_own_pool(
+        &self,
+        plane: &DataPlane,
+        route: Route,
+        parameters: &Parameters,
+    ) -> bool {
+        routing::is_of_one_pool(route)
+            && self.told_standing(plane, parameters.get("pool")) == Standing::Served
+    }
+
+    /// Whether this controller has pools, and others that are heard have the rest.
+    fn takes_turns(&self, plane: &DataPlane) -> bool {
+        let (mut serves, mut is_shared) = (false, false);
+        for (name, pool) in &self.configuration.pools {
+            let standing = self.told_standing(plane, name);
+            serves |= standing != Standing::Closed(None) && plane.pool_named(name).is_some();
+            if standing.access_state() == AccessState::Standby {
+                is_shared = true;
+                if self.owner_by_link(&pool.uuid).is_none() {
+                    return false;
+                }
+            }
+        }
+        serves && is_shared
+    }
+
+    /// Looks whose turn it is, and says what others are to be told.
+    pub(super) fn look_at_turns(&mut self, plane: &DataPlane) -> TurnReport {
+        let Some(link) = &self.peers.link else { return TurnReport::default() };
+        let own = Start { number: self.controller().number(), life: link.life() };
+        let here = Here {
+            is_at_rest: self.is_at_rest(plane),
+            wants: !self.peers.taking_turns.waiting.is_empty() && self.takes_turns(plane),
+        };
+        let said =
+            self.peers.views.iter().filter(|(_, view)| view.is_paired).map(|(&number, view)| {
+                let turns = view.turns.as_ref().zip(view.life).filter(|_| view.is_reachable);
+                (number, turns.map(|(turns, life)| Said { life, turns }))
+            });
+        let others: BTreeMap<u16, Option<Said<'_>>> = said.collect();
+        self.peers.taking_turns.turns.get_or_insert_with(|| Turns::new(own)).look(&others, here)
+    }
+
+    /// Whether nothing is being changed, and everybody has heard what the pools here have of it.
+    fn is_at_rest(&self, plane: &DataPlane) -> bool {
+        Arc::strong_count(&self.peers.taking_turns.under_way) == 1
+            && !self.saving.is_busy()
+            && !self.records.is_busy()
+            && self.is_all_told(plane)
+    }
+
+    /// Controllers that serve pools, this one among them.
+    pub(super) fn owners(&self, plane: &DataPlane) -> BTreeSet<u16> {
+        let mut owners = BTreeSet::new();
+        for (name, pool) in &self.configuration.pools {
+            let serves = self.told_standing(plane, name) == Standing::Served;
+            owners.extend(serves.then(|| self.controller().number()));
+            owners.extend(self.owner_by_link(&pool.uuid).filter(|_| !serves));
+        }
+        owners
+    }
+
+    /// Other controllers that serve pools and answer requests.
+    pub(super) fn other_owners(&self, plane: &DataPlane) -> Vec<u16> {
+        let own = self.controller().number();
+        self.owners(plane).into_iter().filter(|&owner| owner != own).collect()
+    }
+
+    /// Whether a controller answers requests that are handed on.
+    pub(super) fn takes_calls(&self, number: u16) -> bool {
+        self.peers.views.get(&number).is_some_and(|view| view.takes_calls)
+    }
+}
+
+fn refuse(call: Call, why: &str) {
+    let detail = format!("{why}. Nothing was changed: try again in a moment");
+    // Whoever asked may have gone away.
+    let _ = call.reply.send(Err(problem(api::ProblemKind::Busy, &detail)));
+}

@@ -1,0 +1,201 @@
+//! Two controllers that have a pool each: both change the configuration, in turn, and know what the other one changed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use harness::controllers::{Pair, pair_up, signal};
+use harness::waiting::wait_until;
+use harness::{Array, Value, text};
+use rustix::process::Signal;
+
+/// Volumes that each controller makes and maps at once.
+const MANY: usize = 12;
+
+/// How long an administrator waits for a refusal while the other controller stands still.
+const REFUSED_WITHIN: Duration = Duration::from_secs(25);
+
+/// The first one has pool 'p' with volume 'v', the second one pool 'q' with volume 'a'.
+fn start() -> Result<Pair> {
+    let pair = Pair::start()?;
+    pair_up(&pair)?;
+    pair.first.create_pool("q", "1G")?;
+    pair.first.gantry(&["volume", "create", "q/a", "--size", "32M"])?;
+    wait_until("the second one knows pool q", || {
+        Ok(pair.second.try_gantry(&["controller", "switch", "q"])?.status.success())
+    })?;
+    wait_until("each has a pool", || {
+        Ok(serves(&pair.second, "q")? && serves(&pair.first, "p")? && !serves(&pair.first, "q")?)
+    })?;
+    Ok(pair)
+}
+
+fn serves(array: &Array, pool: &str) -> Result<bool> {
+    let controllers = array.gantry_json(&["controller", "list"])?;
+    let mut controllers = controllers.as_array().into_iter().flatten();
+    let this = controllers.find(|one| one["is_this"] == true).context("it lists itself")?;
+    let mut pools = this["pools"].as_array().into_iter().flatten();
+    Ok(pools.any(|one| one["pool"] == pool && one["state"] == "active-optimized"))
+}
+
+fn names(array: &Array, what: &str) -> Result<BTreeSet<String>> {
+    let list = array.gantry_json(&[what, "list"])?;
+    let name = |one: &Value| {
+        let pool = one["pool"].as_str().map(|pool| format!("{pool}/")).unwrap_or_default();
+        format!("{pool}{}", one["name"].as_str().unwrap_or_default())
+    };
+    Ok(list.as_array().into_iter().flatten().map(name).collect())
+}
+
+/// LUN numbers of a host by volume, as its record at a controller has them.
+fn luns(array: &Array, volumes: &[String], host: &str) -> Result<BTreeMap<String, u64>> {
+    let mut luns = BTreeMap::new();
+    for volume in volumes {
+        let shown = array.gantry_json(&["volume", "show", volume])?;
+        let maps = shown["maps"].as_array().into_iter().flatten();
+        for map in maps.filter(|map| map["host"] == host) {
+            luns.insert(volume.clone(), map["lun"].as_u64().context("a number")?);
+        }
+    }
+    Ok(luns)
+}
+
+#[test]
+fn what_is_changed_at_one_is_known_at_the_other_and_both_list_everything() -> Result<()> {
+    let pair = start()?;
+    let Pair { first, second, .. } = &pair;
+    first.gantry(&["volume", "create", "p/w", "--size", "32M"])?;
+    second.gantry(&["volume", "create", "q/b", "--size", "32M"])?;
+    // Asked at the one that does not have the pool, it is done by the one that has it.
+    first.gantry(&["volume", "create", "q/c", "--size", "32M"])?;
+    second.gantry(&["host", "create", "h", "--iqn", "iqn.2026-01.org.example:h"])?;
+    first.gantry(&["volume", "map", "p/w", "--host", "h", "--lun", "7"])?;
+    let taken = second.try_gantry(&["volume", "map", "q/b", "--host", "h", "--lun", "7"])?;
+    ensure!(taken.failure()?.contains('7'), "the number is given away at the other controller");
+    second.gantry(&["volume", "map", "q/b", "--host", "h", "--lun", "8"])?;
+    first.gantry(&["snapshot", "create", "p/w", "monday"])?;
+    second.gantry(&["snapshot", "create", "q/b", "tuesday"])?;
+    let all = ["p/v", "p/w", "q/a", "q/b", "q/c"].map(str::to_owned);
+    for array in [first, second] {
+        ensure!(names(array, "volume")? == all.clone().into(), "{:?}", names(array, "volume")?);
+        let snapshots = names(array, "snapshot")?;
+        ensure!(snapshots == ["p/monday", "q/tuesday"].map(str::to_owned).into(), "{snapshots:?}");
+        ensure!(names(array, "host")?.contains("h"));
+        ensure!(luns(array, &all, "h")? == [("p/w".to_owned(), 7), ("q/b".to_owned(), 8)].into());
+    }
+    // Each is later than the one before, wherever it was made.
+    for round in 0..6 {
+        let array = if round % 2 == 0 { first } else { second };
+        array.gantry(&["host", "tag", "h", &format!("round={round}")])?;
+    }
+    for array in [first, second] {
+        wait_until("the last change counts", || {
+            Ok(array.gantry_json(&["host", "show", "h"])?["tags"]["round"] == "5")
+        })?;
+    }
+    second.gantry(&["volume", "unmap", "q/b", "--host", "h"])?;
+    first.gantry(&["volume", "unmap", "p/w", "--host", "h"])?;
+    first.gantry(&["host", "delete", "h"])?;
+    wait_until("it is deleted at both", || Ok(!names(second, "host")?.contains("h")))
+}
+
+#[test]
+fn no_number_is_given_twice_when_both_map_at_once_and_all_is_there_after_a_take_over() -> Result<()>
+{
+    let mut pair = start()?;
+    pair.first.gantry(&["host", "create", "h", "--iqn", "iqn.2026-01.org.example:h"])?;
+    let make = |array: &Array, pool: &str| -> Result<Vec<String>> {
+        let mut made = Vec::new();
+        for number in 0..MANY {
+            let name = format!("{pool}/n{number}");
+            array.gantry(&["volume", "create", &name, "--size", "16M"])?;
+            array.gantry(&["volume", "map", &name, "--host", "h"])?;
+            made.push(name);
+        }
+        Ok(made)
+    };
+    let made = thread::scope(|scope| -> Result<Vec<String>> {
+        let one = scope.spawn(|| make(&pair.first, "p"));
+        let two = make(&pair.second, "q")?;
+        let one = one.join().expect("it returns its errors")?;
+        Ok([one, two].concat())
+    })?;
+    let [here, there] = [&pair.first, &pair.second].map(|array| luns(array, &made, "h"));
+    let (here, there) = (here?, there?);
+    ensure!(here == there, "{here:?} {there:?}");
+    let numbers: BTreeSet<&u64> = here.values().collect();
+    ensure!((here.len(), numbers.len()) == (2 * MANY, 2 * MANY), "{here:?}");
+
+    pair.second.kill()?;
+    wait_until("the first one has both pools", || serves(&pair.first, "q"))?;
+    ensure!(luns(&pair.first, &made, "h")? == here, "as before");
+    // It has all pools, so that it waits for nobody.
+    pair.first.gantry(&["volume", "create", "q/alone", "--size", "16M"])?;
+    pair.first.gantry(&["host", "tag", "h", "alone=yes"])?;
+    // Whoever comes back follows, and has what was changed meanwhile.
+    pair.second.restart()?;
+    wait_until("it knows the last change", || {
+        Ok(pair.second.gantry_json(&["host", "show", "h"])?["tags"]["alone"] == "yes")
+    })?;
+    pair.second.gantry(&["controller", "switch", "q"])?;
+    wait_until("it has its pool again", || serves(&pair.second, "q"))?;
+    pair.second.gantry(&["host", "tag", "h", "back=yes"])?;
+    wait_until("the first one hears of it", || {
+        Ok(pair.first.gantry_json(&["host", "show", "h"])?["tags"]["back"] == "yes")
+    })?;
+    ensure!(luns(&pair.second, &made, "h")? == here);
+    Ok(())
+}
+
+#[test]
+fn while_one_stands_still_the_other_one_changes_its_own_pool_and_nothing_that_both_know()
+-> Result<()> {
+    let pair = start()?;
+    pair.first.gantry(&["volume", "create", "p/w", "--size", "32M"])?;
+    signal(&pair.second, Signal::STOP)?;
+    let began = Instant::now();
+    let refused = pair.first.try_gantry(&["volume", "create", "p/x", "--size", "32M"]);
+    let waited = began.elapsed();
+    let scrubbed = pair.first.try_gantry(&["pool", "scrub", "p"]);
+    signal(&pair.second, Signal::CONT)?;
+    let said = refused?.failure()?;
+    ensure!(said.contains("Nothing was changed"), "{said}");
+    ensure!(waited < REFUSED_WITHIN, "{waited:?}");
+    ensure!(scrubbed?.status.success(), "a pool's own");
+    wait_until("both change again", || {
+        let made = pair.first.try_gantry(&["volume", "create", "p/x", "--size", "32M"])?;
+        Ok(made.status.success())
+    })?;
+    pair.second.gantry(&["volume", "create", "q/x", "--size", "32M"])?;
+    ensure!(names(&pair.first, "volume")? == names(&pair.second, "volume")?);
+    Ok(())
+}
+
+/// A daemon that dies while it has the turn gives it back, and what it had changed is known to both.
+#[test]
+fn a_controller_that_is_started_again_holds_nobody_up_and_forgets_nothing() -> Result<()> {
+    let mut pair = start()?;
+    pair.first.gantry(&["host", "create", "h", "--iqn", "iqn.2026-01.org.example:h"])?;
+    for round in 0..3 {
+        let tag = format!("round={round}");
+        pair.second.gantry(&["host", "tag", "h", &tag])?;
+        pair.second.kill()?;
+        pair.second.restart()?;
+        wait_until("it is asked again", || {
+            let name = format!("p/r{round}");
+            Ok(pair
+                .first
+                .try_gantry(&["volume", "create", &name, "--size", "16M"])?
+                .status
+                .success())
+        })?;
+        for array in [&pair.first, &pair.second] {
+            wait_until("what it had changed is known", || {
+                let shown = array.gantry_json(&["host", "show", "h"])?;
+                Ok(text(&shown, "/tags/round")? == round.to_string())
+            })?;
+        }
+    }
+    Ok(())
+}
