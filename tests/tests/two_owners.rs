@@ -5,9 +5,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use harness::controllers::{Pair, pair_up, signal};
+use harness::controllers::{Pair, hears, pair_up, signal};
 use harness::waiting::wait_until;
-use harness::{Array, Value, text};
+use harness::{Array, Value};
 use rustix::process::Signal;
 
 /// Volumes that each controller makes and maps at once.
@@ -46,6 +46,14 @@ fn names(array: &Array, what: &str) -> Result<BTreeSet<String>> {
         format!("{pool}{}", one["name"].as_str().unwrap_or_default())
     };
     Ok(list.as_array().into_iter().flatten().map(name).collect())
+}
+
+/// A label of host 'h', as a controller knows it.
+fn tag(array: &Array, key: &str) -> Result<Option<String>> {
+    let hosts = array.gantry_json(&["host", "list"])?;
+    let mut hosts = hosts.as_array().into_iter().flatten();
+    let host = hosts.find(|host| host["name"] == "h").context("host h")?;
+    Ok(host["tags"][key].as_str().map(str::to_owned))
 }
 
 /// LUN numbers of a host by volume, as its record at a controller has them.
@@ -90,9 +98,7 @@ fn what_is_changed_at_one_is_known_at_the_other_and_both_list_everything() -> Re
         array.gantry(&["host", "tag", "h", &format!("round={round}")])?;
     }
     for array in [first, second] {
-        wait_until("the last change counts", || {
-            Ok(array.gantry_json(&["host", "show", "h"])?["tags"]["round"] == "5")
-        })?;
+        wait_until("the last change counts", || Ok(tag(array, "round")?.as_deref() == Some("5")))?;
     }
     second.gantry(&["volume", "unmap", "q/b", "--host", "h"])?;
     first.gantry(&["volume", "unmap", "p/w", "--host", "h"])?;
@@ -135,15 +141,11 @@ fn no_number_is_given_twice_when_both_map_at_once_and_all_is_there_after_a_take_
     pair.first.gantry(&["host", "tag", "h", "alone=yes"])?;
     // Whoever comes back follows, and has what was changed meanwhile.
     pair.second.restart()?;
-    wait_until("it knows the last change", || {
-        Ok(pair.second.gantry_json(&["host", "show", "h"])?["tags"]["alone"] == "yes")
-    })?;
+    wait_until("it knows the last change", || Ok(tag(&pair.second, "alone")?.is_some()))?;
     pair.second.gantry(&["controller", "switch", "q"])?;
     wait_until("it has its pool again", || serves(&pair.second, "q"))?;
     pair.second.gantry(&["host", "tag", "h", "back=yes"])?;
-    wait_until("the first one hears of it", || {
-        Ok(pair.first.gantry_json(&["host", "show", "h"])?["tags"]["back"] == "yes")
-    })?;
+    wait_until("the first one hears of it", || Ok(tag(&pair.first, "back")?.is_some()))?;
     ensure!(luns(&pair.second, &made, "h")? == here);
     Ok(())
 }
@@ -154,6 +156,7 @@ fn while_one_stands_still_the_other_one_changes_its_own_pool_and_nothing_that_bo
     let pair = start()?;
     pair.first.gantry(&["volume", "create", "p/w", "--size", "32M"])?;
     signal(&pair.second, Signal::STOP)?;
+    wait_until("it is missed", || Ok(!hears(&pair.first, 2)?))?;
     let began = Instant::now();
     let refused = pair.first.try_gantry(&["volume", "create", "p/x", "--size", "32M"]);
     let waited = began.elapsed();
@@ -178,8 +181,7 @@ fn a_controller_that_is_started_again_holds_nobody_up_and_forgets_nothing() -> R
     let mut pair = start()?;
     pair.first.gantry(&["host", "create", "h", "--iqn", "iqn.2026-01.org.example:h"])?;
     for round in 0..3 {
-        let tag = format!("round={round}");
-        pair.second.gantry(&["host", "tag", "h", &tag])?;
+        pair.second.gantry(&["host", "tag", "h", &format!("round={round}")])?;
         pair.second.kill()?;
         pair.second.restart()?;
         wait_until("it is asked again", || {
@@ -192,8 +194,7 @@ fn a_controller_that_is_started_again_holds_nobody_up_and_forgets_nothing() -> R
         })?;
         for array in [&pair.first, &pair.second] {
             wait_until("what it had changed is known", || {
-                let shown = array.gantry_json(&["host", "show", "h"])?;
-                Ok(text(&shown, "/tags/round")? == round.to_string())
+                Ok(tag(array, "round")? == Some(round.to_string()))
             })?;
         }
     }

@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 
+use api::Route;
 use control::controllers::Standing;
+use serde_json::Value;
 
 use super::problems::conflict;
 use super::{Management, routing};
@@ -25,7 +27,8 @@ impl Management {
             let _ = call.reply.send(Err(conflict(&only_here)));
             return None;
         }
-        let owner = is_for_owner.then(|| self.owner_elsewhere(plane, pool_of(&call))).flatten();
+        let owner =
+            is_for_owner.then(|| self.owner_elsewhere(plane, self.pool_of(&call))).flatten();
         let call = match (&self.peers.link, routing::is_list_of_volumes(call.route)) {
             (Some(link), true) => {
                 let others = self.other_owners(plane);
@@ -65,6 +68,21 @@ impl Management {
         owners.first().copied().filter(|&owner| self.takes_calls(owner))
     }
 
+    /// The pool that a request is about, if it is about one.
+    fn pool_of(&self, call: &Call) -> Option<String> {
+        if call.route.row().path.contains("{pool}") {
+            return call.parameters.get("pool").cloned();
+        }
+        match call.route {
+            Route::CreateVolume | Route::CreateSnapshots | Route::SetSchedule => pool_in_body(call),
+            Route::ShowSchedule | Route::DeleteSchedule => {
+                let schedule = call.parameters.get("schedule")?;
+                self.configuration.schedule_pool(schedule).map(str::to_owned)
+            }
+            _ => None,
+        }
+    }
+
     /// The controller whose users and tokens count, if that is another one: the first of those that serve pools.
     pub(super) fn authority_elsewhere(&self, plane: &DataPlane) -> Option<u16> {
         let first = self.owners(plane).into_iter().next()?;
@@ -72,8 +90,12 @@ impl Management {
     }
 }
 
-/// The pool that a request names in its path.
-fn pool_of(call: &Call) -> Option<String> {
-    let is_named = call.route.row().path.contains("{pool}");
-    is_named.then(|| call.parameters.get("pool").cloned()).flatten()
+/// The pool that the body of a request names.
+fn pool_in_body(call: &Call) -> Option<String> {
+    let body: Value = serde_json::from_slice(&call.body).ok()?;
+    match call.route {
+        // Of one pool, each named POOL/NAME.
+        Route::SetSchedule => Some(body["volumes"][0].as_str()?.split_once('/')?.0.to_owned()),
+        _ => body["pool"].as_str().map(str::to_owned),
+    }
 }
