@@ -160,7 +160,7 @@ fn while_one_stands_still_the_other_one_changes_its_own_pool_and_nothing_that_bo
     let began = Instant::now();
     let refused = pair.first.try_gantry(&["volume", "create", "p/x", "--size", "32M"]);
     let waited = began.elapsed();
-    let scrubbed = pair.first.try_gantry(&["pool", "scrub", "p"]);
+    let scrubbed = pair.first.try_gantry(&["scrub", "start", "p"]);
     signal(&pair.second, Signal::CONT)?;
     let said = refused?.failure()?;
     ensure!(said.contains("Nothing was changed"), "{said}");

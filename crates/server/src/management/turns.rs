@@ -9,6 +9,7 @@ use std::time::Instant;
 use api::Route;
 use array::AccessState;
 use control::controllers::Standing;
+use control::limits::LINK_SILENCE;
 use control::problems::problem;
 use control::turns::{Here, Said, Start, TurnReport, Turns};
 
@@ -68,7 +69,6 @@ impl Management {
 
     /// Begins what waited for this controller's turn, and refuses what waited too long.
     pub(crate) fn begin_what_waited(&mut self, plane: &mut DataPlane, sessions: &Sessions) {
-        let is_over = |waiting: &Waiting| waiting.since.elapsed() >= TURN_PATIENCE;
         let taking = &mut self.peers.taking_turns;
         if taking.waiting.is_empty() {
             return;
@@ -80,9 +80,13 @@ impl Management {
             }
             return;
         }
+        let hears_all = self.peers.taking_turns.turns.as_ref().is_some_and(Turns::hears_all);
+        // One that was just started is heard soon.
+        let patience = if hears_all { TURN_PATIENCE } else { LINK_SILENCE };
+        let is_over = |waiting: &Waiting| waiting.since.elapsed() >= patience;
         let (over, waiting): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is_over);
         self.peers.taking_turns.waiting = waiting;
-        let why = if self.peers.taking_turns.turns.as_ref().is_some_and(Turns::hears_all) {
+        let why = if hears_all {
             "another controller has a pool and is changing the configuration, or does not know yet what was \
              changed here"
         } else {

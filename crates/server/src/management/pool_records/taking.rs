@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::Severity;
-use array::{Configuration, RecordKey};
+use array::{Configuration, Record, RecordKey};
 use block::VolumeId;
 use control::change::Touched;
 use control::pool_import::merge;
@@ -62,13 +62,36 @@ impl Management {
         (newer, version): (&BTreeMap<RecordKey, Found>, u64),
     ) -> (u64, Vec<String>) {
         let mut draft = self.saving.draft();
+        let before = self.saving.next();
         let keys = [self.records.key.key.clone()];
         let problems =
             merge(pool, newer, &mut draft, &|key, sealed| open_account(&keys, key, sealed));
         draft.array.generation = draft.array.generation.max(version);
         tell_taken(plane, newer.keys(), &draft.array);
-        (self.accept(draft, Touched::All), problems)
+        let touched = touched(newer.keys(), [&before, &draft.array]);
+        (self.accept(draft, touched), problems)
     }
+}
+
+/// Who may see other LUNs when these records are as in the second configuration.
+fn touched<'a>(keys: impl Iterator<Item = &'a RecordKey>, arrays: [&Configuration; 2]) -> Touched {
+    let of_key = |key: &RecordKey| match key {
+        RecordKey::Host(name) | RecordKey::Group(name) => Touched::one(name),
+        RecordKey::Volume(_) => {
+            let maps = arrays.iter().filter_map(|array| match array.record(key) {
+                Some(Record::Volume(record)) => Some(record.maps),
+                Some(_) | None => None,
+            });
+            Touched::Names(maps.flatten().map(|map| map.host).collect())
+        }
+        RecordKey::Array
+        | RecordKey::Owner
+        | RecordKey::Pool(_)
+        | RecordKey::Unit(_)
+        | RecordKey::Schedule(_)
+        | RecordKey::Run(..) => Touched::Nobody,
+    };
+    keys.map(of_key).fold(Touched::Nobody, Touched::and)
 }
 
 /// Tells front ends what records that were taken say of what hosts see; hosts hear of what changed.
