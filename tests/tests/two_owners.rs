@@ -200,3 +200,40 @@ fn a_controller_that_is_started_again_holds_nobody_up_and_forgets_nothing() -> R
     }
     Ok(())
 }
+
+#[test]
+fn a_third_controller_without_a_pool_lists_all_and_has_each_change_made_where_it_belongs()
+-> Result<()> {
+    let pair = start()?;
+    let third = pair.add_third()?;
+    wait_until("the others know that the third knows all", || {
+        let made = pair.first.try_gantry(&[
+            "host",
+            "create",
+            "h",
+            "--iqn",
+            "iqn.2026-01.org.example:h",
+        ])?;
+        Ok(made.status.success())
+    })?;
+    for name in ["p/t", "q/t"] {
+        third.gantry(&["volume", "create", name, "--size", "16M"])?;
+        third.gantry(&["volume", "map", name, "--host", "h"])?;
+    }
+    third.gantry(&[
+        "schedule", "create", "nightly", "--volume", "q/t", "--every", "1d", "--keep", "2",
+    ])?;
+    let schedules = |array: &Array| names(array, "schedule");
+    wait_until("the first one knows the schedule of the second one's pool", || {
+        Ok(schedules(&pair.first)?.iter().any(|name| name.ends_with("nightly")))
+    })?;
+    third.gantry(&["host", "tag", "h", "by=third"])?;
+    for array in [&pair.first, &pair.second, &third] {
+        wait_until("all know all", || {
+            Ok(names(array, "volume")? == names(&third, "volume")?
+                && tag(array, "by")?.as_deref() == Some("third"))
+        })?;
+    }
+    ensure!(names(&third, "volume")?.is_superset(&["p/t", "q/t"].map(str::to_owned).into()));
+    Ok(())
+}

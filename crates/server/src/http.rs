@@ -101,6 +101,8 @@ pub(crate) enum Message {
         number: u64,
         problem: Option<String>,
     },
+    /// Another controller said something new on the link.
+    Heard,
     /// SIGTERM or SIGINT.
     Stop,
 }

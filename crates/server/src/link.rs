@@ -11,6 +11,7 @@ mod identity;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,7 @@ use crate::data_directory::{DataDirectory, random_bytes, random_u64};
 use crate::described::Described;
 use crate::events::now;
 use crate::heartbeat::Heartbeat;
-use crate::http::Reply;
+use crate::http::{self, Reply};
 use crate::limits::{LINK_CALLS_MAX, LINK_CALLS_TAKEN_MAX};
 use files::Peer;
 use identity::Identity;
@@ -134,6 +135,8 @@ struct Shared {
     saving: Mutex<()>,
     /// Where requests go that others hand on.
     desk: Desk,
+    /// Whether the reactor was told that something was heard, and has not looked yet.
+    is_heard: AtomicBool,
     /// Requests that are handed on, and those that others have handed on, at once.
     handing_on: Semaphore,
     handed_on: Semaphore,
@@ -198,6 +201,7 @@ impl Link {
             state: Mutex::new(State { known, ..State::default() }),
             saving: Mutex::default(),
             desk: place.desk,
+            is_heard: AtomicBool::new(false),
             handing_on: Semaphore::new(LINK_CALLS_MAX),
             handed_on: Semaphore::new(LINK_CALLS_TAKEN_MAX),
         });
@@ -238,8 +242,9 @@ impl Link {
         self.shared.desk.gate.set_authority(controller);
     }
 
-    /// Every other controller that is known.
+    /// Every other controller that is known. What is heard from now on is told to the reactor.
     pub(crate) fn views(&self) -> BTreeMap<u16, View> {
+        self.shared.is_heard.store(false, Ordering::Release);
         let now = self.shared.clock();
         let state = self.shared.state();
         let numbers = state.known.peers.keys();
@@ -501,8 +506,11 @@ impl Shared {
         state.problems.remove(&number);
         state.broken_off.remove(&number);
         let users = report.users.clone();
-        state.peers.hear(report, self.clock());
+        let is_new = state.peers.hear(report, self.clock());
         drop(state);
+        if is_new && !self.is_heard.swap(true, Ordering::AcqRel) {
+            self.desk.mailbox.post(http::Message::Heard);
+        }
         self.follow_users(number, users);
         if has_moved {
             let shared = Arc::clone(self);

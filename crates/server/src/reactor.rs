@@ -243,6 +243,10 @@ impl Reactor {
                 Message::Witnessed { number, problem } => {
                     self.management.witnessed(&mut self.plane, number, problem);
                 }
+                Message::Heard => {
+                    self.management.look_at_link(&mut self.plane);
+                    self.management.begin_what_waited(&mut self.plane, self.iscsi.sessions());
+                }
                 Message::Stop => self.begin_stop(),
             }
         }

@@ -89,7 +89,7 @@ impl Peers {
 
 impl Management {
     /// Says how this controller is, and takes what others said since.
-    pub(super) fn look_at_link(&mut self, plane: &mut DataPlane) {
+    pub(crate) fn look_at_link(&mut self, plane: &mut DataPlane) {
         if self.peers.link.is_none() {
             return;
         }

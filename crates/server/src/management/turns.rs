@@ -51,7 +51,7 @@ impl Management {
     }
 
     /// Puts a request aside that has to wait for a turn; gives back any other.
-    pub(super) fn await_turn(&mut self, plane: &DataPlane, call: Call) -> Option<Call> {
+    pub(super) fn await_turn(&mut self, plane: &mut DataPlane, call: Call) -> Option<Call> {
         let parameters = Parameters(call.parameters.clone());
         let waits =
             self.needs_turn(plane, call.route, &parameters) && !self.peers.taking_turns.may_begin();
@@ -64,6 +64,9 @@ impl Management {
             return None;
         }
         waiting.push_back(Waiting { call, since: Instant::now() });
+        if waiting.len() == 1 {
+            self.look_at_link(plane);
+        }
         None
     }
 
@@ -182,7 +185,8 @@ impl Management {
     /// Other controllers that serve pools and answer requests.
     pub(super) fn other_owners(&self, plane: &DataPlane) -> Vec<u16> {
         let own = self.controller().number();
-        self.owners(plane).into_iter().filter(|&owner| owner != own).collect()
+        let others = self.owners(plane).into_iter().filter(|&owner| owner != own);
+        others.filter(|&owner| self.takes_calls(owner)).collect()
     }
 
     /// Whether a controller answers requests that are handed on.
