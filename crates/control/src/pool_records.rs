@@ -109,11 +109,12 @@ impl Authority {
 }
 
 /// Compares what was found in a pool with the configuration. `holds` says whether the pool holds a
-/// volume or snapshot. Records of logical units and of the owner are not looked at.
+/// volume or snapshot; `recorded` has the versions of what all pools record, if others are open: the later one
+/// counts. Records of logical units and of the owner are not looked at.
 pub fn compare(
     loaded: &Loaded,
     (array, pool, authority): (&Configuration, &str, Authority),
-    holds: impl Fn(VolumeId) -> bool,
+    (holds, recorded): (impl Fn(VolumeId) -> bool, Option<&BTreeMap<RecordKey, u64>>),
     seal: Seal<'_>,
 ) -> Differences {
     let mut differences = Differences::default();
@@ -125,8 +126,10 @@ pub fn compare(
     for (key, found) in &loaded.records {
         differences.version = differences.version.max(found.version);
         let is_configuration = !matches!(key, RecordKey::Owner | RecordKey::Unit(_));
-        let counts =
-            found.version > array.generation || (authority == Authority::Pool && !is_current(key));
+        let known = recorded.filter(|_| key.is_of_all_pools()).and_then(|known| known.get(key));
+        let is_later = known.is_none_or(|&known| found.version > known);
+        let says_it = authority == Authority::Pool && is_later;
+        let counts = found.version > array.generation || (says_it && !is_current(key));
         if is_configuration && counts {
             differences.newer.insert(key.clone(), found.clone());
         }

@@ -110,6 +110,13 @@ impl RecordPage {
         PAGE_BYTES + self.records.iter().map(|text| message_bytes(text)).sum::<usize>()
     }
 
+    /// Records of what all pools record, each with its version and its text.
+    pub fn shared(&self) -> impl Iterator<Item = (RecordKey, u64, &String)> {
+        let told = self.records.iter().zip(&self.versions);
+        let keys = told.filter_map(|(text, &version)| Some((parse(text)?.0, version, text)));
+        keys.filter(|(key, ..)| key.is_of_all_pools())
+    }
+
     /// The volumes that it says something of, or whose end.
     pub fn volumes(&self) -> impl Iterator<Item = VolumeId> {
         let keys = self.records.iter().filter_map(|told| Some(parse(told)?.0));

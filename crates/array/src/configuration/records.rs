@@ -47,6 +47,21 @@ pub enum RecordKey {
     Run(String, u64),
 }
 
+impl RecordKey {
+    /// Whether every pool of an array has such a record.
+    pub const fn is_of_all_pools(&self) -> bool {
+        match self {
+            Self::Array | Self::Host(_) | Self::Group(_) => true,
+            Self::Owner
+            | Self::Pool(_)
+            | Self::Volume(_)
+            | Self::Unit(_)
+            | Self::Schedule(_)
+            | Self::Run(..) => false,
+        }
+    }
+}
+
 /// What a record says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -214,6 +214,12 @@ impl Slots {
         self.entries.get(key).map_or(0, |entry| entry.version)
     }
 
+    /// What all pools record, with its versions; of what ended, too.
+    pub fn shared(&self) -> impl Iterator<Item = (&RecordKey, u64)> {
+        let entries = self.entries.iter().map(|(key, entry)| (key, entry.version));
+        entries.filter(|(key, _)| key.is_of_all_pools())
+    }
+
     /// Records that say that something is there.
     pub fn keys(&self) -> impl Iterator<Item = &RecordKey> {
         self.entries.iter().filter(|(_, entry)| !entry.is_deleted).map(|(key, _)| key)

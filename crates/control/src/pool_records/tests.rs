@@ -191,7 +191,8 @@ fn a_pool_is_brought_up_to_date_with_what_differs() {
     let array = array();
     let holds = |id| id == VolumeId(1);
     let (mut volume, mut slots) = (Volume::default(), Slots::default());
-    let all = compare(&volume.load(), (&array, "p", Authority::Configuration), holds, &sealed);
+    let all =
+        compare(&volume.load(), (&array, "p", Authority::Configuration), (holds, None), &sealed);
     let host = RecordKey::Host("esx".to_owned());
     let expected = BTreeSet::from([RecordKey::Array, host.clone(), RecordKey::Volume(1)]);
     assert_eq!(&all.stale - &BTreeSet::from([RecordKey::Pool("p".to_owned())]), expected);
@@ -202,19 +203,21 @@ fn a_pool_is_brought_up_to_date_with_what_differs() {
     }
     let loaded = volume.load();
     assert_eq!(
-        compare(&loaded, (&array, "p", Authority::Configuration), holds, &sealed),
+        compare(&loaded, (&array, "p", Authority::Configuration), (holds, None), &sealed),
         Differences { version: 5, ..Differences::default() }
     );
     let Some(Record::Host(record)) = &loaded.records[&host].record else { panic!() };
     assert_eq!(record.chap.as_deref(), Some("sealed"));
     // Another secret, and a volume that is gone.
     let other = |key: &RecordKey| sealed(key).map(|_| "other".to_owned());
-    let changed = compare(&loaded, (&array, "p", Authority::Configuration), |_| false, &other);
+    let changed =
+        compare(&loaded, (&array, "p", Authority::Configuration), (|_| false, None), &other);
     assert_eq!(changed.stale, BTreeSet::from([host.clone(), RecordKey::Volume(1)]));
     // The data directory is an earlier one.
     let mut earlier = Configuration::new(array.target_name.clone());
     earlier.generation = 4;
-    let differences = compare(&loaded, (&earlier, "p", Authority::Configuration), holds, &sealed);
+    let differences =
+        compare(&loaded, (&earlier, "p", Authority::Configuration), (holds, None), &sealed);
     assert_eq!(differences.newer.len(), 3);
     assert!(differences.stale.is_empty(), "{:?}", differences.stale);
 }
@@ -233,7 +236,8 @@ fn a_pool_that_another_controller_had_last_says_how_the_array_is() {
     let mut array = array();
     let holds = |id| id == VolumeId(1);
     let (mut volume, mut slots) = (Volume::default(), Slots::default());
-    let all = compare(&volume.load(), (&array, "p", Authority::Configuration), holds, &sealed);
+    let all =
+        compare(&volume.load(), (&array, "p", Authority::Configuration), (holds, None), &sealed);
     for key in &all.stale {
         let text = text(&array, key, &sealed).unwrap();
         volume.put(&mut slots, key, &text, 5);
@@ -270,8 +274,16 @@ fn a_pool_that_another_controller_had_last_says_how_the_array_is() {
     array.generation = 5;
     array.hosts.clear();
     let (loaded, other) = (volume.load(), array.clone());
-    let own = compare(&loaded, (&other, "p", Authority::Configuration), holds, &sealed);
+    let own = compare(&loaded, (&other, "p", Authority::Configuration), (holds, None), &sealed);
     assert!(own.newer.is_empty() && own.stale.contains(&esx));
-    let pool = compare(&loaded, (&other, "p", Authority::Pool), holds, &sealed);
+    let pool = compare(&loaded, (&other, "p", Authority::Pool), (holds, None), &sealed);
     assert!(pool.newer.contains_key(&esx) && !pool.stale.contains(&esx));
+    // Unless another pool has what was said later: there it had been heard, and here not any more.
+    for (known, counts) in [(4, true), (5, false), (6, false)] {
+        let recorded = BTreeMap::from([(esx.clone(), known)]);
+        let with = (holds, Some(&recorded));
+        let pool = compare(&loaded, (&other, "p", Authority::Pool), with, &sealed);
+        assert_eq!(pool.newer.contains_key(&esx), counts, "{known}");
+        assert_eq!(pool.stale.contains(&esx), !counts, "{known}");
+    }
 }

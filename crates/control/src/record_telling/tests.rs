@@ -147,3 +147,24 @@ fn what_does_not_fit_beside_the_records_of_another_pool_is_told_in_the_next_mess
     let rest = page(one.to, 20_000).unwrap();
     assert_eq!((heard(&rest), rest.is_last), (hosts(&["host-1", "host-2"]), true));
 }
+
+#[test]
+fn each_record_is_told_with_the_version_of_its_change_and_who_hears_says_what_counts() {
+    let mut pool = Pool::new();
+    pool.array.generation = 3;
+    pool.add_host("a");
+    pool.array.generation = 7;
+    pool.add_host("b");
+    let page = pool.page(&[None], 1 << 16).unwrap();
+    let shared: Vec<(RecordKey, u64)> =
+        page.shared().map(|(key, version, _)| (key, version)).collect();
+    assert_eq!(shared, hosts(&["a", "b"]).into_iter().zip([3, 7]).collect::<Vec<_>>());
+    let own = Configuration::new("iqn.2026-11.io.gantry:test".to_owned());
+    let counts = |_: &RecordKey, version: Option<u64>| version.is_some_and(|told| told > 3);
+    let news = page.news((&own, &|_| None), counts);
+    assert_eq!(news.into_keys().collect::<Vec<_>>(), hosts(&["b"]));
+    // An earlier program tells no versions.
+    let page = RecordPage { versions: Vec::new(), ..page };
+    assert!(page.news((&own, &|_| None), counts).is_empty());
+    assert_eq!(page.news((&own, &|_| None), |_, _| true).len(), 2);
+}

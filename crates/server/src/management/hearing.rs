@@ -13,7 +13,7 @@ use array::RecordKey;
 use block::VolumeId;
 use control::controllers::{Standing, state_of_unknown};
 use control::link::{Mark, RecordPage};
-use control::pool_records::Found;
+use control::pool_records::{Found, tombstone};
 use hashbrown::HashSet;
 
 use super::pools::absent_export;
@@ -36,6 +36,8 @@ pub(super) struct Hearing {
     problems: BTreeSet<String>,
     /// When a page was taken last.
     taken_at: Option<Instant>,
+    /// Versions and texts of what all pools record, as others told them: what is taken keeps its version.
+    versions: BTreeMap<RecordKey, (u64, String)>,
     /// Volumes in pools that others serve.
     pub(super) elsewhere: HashSet<VolumeId>,
 }
@@ -84,12 +86,20 @@ impl Management {
             }
             RecordKey::Array | RecordKey::Host(_) | RecordKey::Group(_) => {
                 let is_later = || version.is_some_and(|told| told > self.recorded_version(key));
-                !plane.pools.iter().any(|_| true) || is_later()
+                !has_pools(plane) || is_later()
             }
             RecordKey::Owner | RecordKey::Pool(_) | RecordKey::Unit(_) | RecordKey::Run(..) => {
                 false
             }
         }
+    }
+
+    /// The version of a record of what all pools record that says this, if another controller told it.
+    pub(super) fn told_version(&self, key: &RecordKey, text: Option<&str>) -> Option<u64> {
+        let (version, told) = self.peers.hearing.versions.get(key)?;
+        let ended = || tombstone(key);
+        let says = text.map_or_else(|| *told == ended(), |text| text == told);
+        says.then_some(*version)
     }
 
     /// Takes the next page that another controller tells, if there is one.
@@ -153,7 +163,13 @@ impl Management {
         let mut sizes = std::mem::take(&mut self.peers.hearing.waiting_sizes);
         sizes.extend(&page.sizes);
         let before: BTreeSet<VolumeId> = self.saving.accepted().mapped_volumes().collect();
-        if found.is_empty() && page.version <= self.saving.accepted().generation {
+        if has_pools(plane) {
+            let shared = page.shared().map(|(key, version, text)| (key, (version, text.clone())));
+            self.peers.hearing.versions.extend(shared);
+        }
+        let newest = page.shared().map(|(_, version, _)| version).max().unwrap_or(0);
+        // What is changed here next is later than what was heard, also where that says nothing new.
+        if found.is_empty() && newest <= self.saving.accepted().generation {
             self.show_sizes(plane, &before, &sizes);
             self.peers.hearing.marks.insert(pool, page.end());
             return;
@@ -208,4 +224,9 @@ impl Management {
             }
         }
     }
+}
+
+/// Whether pools are open here.
+fn has_pools(plane: &DataPlane) -> bool {
+    plane.pools.iter().next().is_some()
 }

@@ -464,6 +464,7 @@ impl Management {
             volumes: served.store.volumes().map(|volume| volume.spec.id).collect(),
             units: plane.unit_states.reader(),
             restored: self.records.restored.clone(),
+            recorded: self.recorded_versions(),
             controller: self.controller().number(),
         };
         self.begin(plane, Ok(Progress::Job(Job::Compare(comparing))));
@@ -611,7 +612,7 @@ impl Management {
                 text.filter(|_| is_here)
             }
         };
-        let version = self.configuration.generation;
+        let version = self.version_to_write(pool, &key, text.as_deref());
         let is_enough = !self.controller().is_one_of_several();
         let Some(kept) = self.records.pools.get_mut(&pool) else { return };
         if kept.slots.is_current(&key, text.as_deref()) {
@@ -719,10 +720,33 @@ impl Management {
         has_records && !self.records.pools.get(&pool).is_some_and(is_taken)
     }
 
+    /// The version of a record that is to be written. What all pools record has that of the change which it says,
+    /// wherever that was made: the later one counts where pools of several controllers differ.
+    fn version_to_write(&self, pool: PoolId, key: &RecordKey, text: Option<&str>) -> u64 {
+        let same = self.records.pools.values().filter(|kept| kept.slots.is_current(key, text));
+        let same = same.map(|kept| kept.slots.version_of(key)).max();
+        let here = self.records.pools.get(&pool).map_or(0, |kept| kept.slots.version_of(key));
+        // Something that was said before and is said again is said later.
+        let known = self.told_version(key, text).max(same).filter(|&version| version > here);
+        known.filter(|_| key.is_of_all_pools()).unwrap_or(self.configuration.generation)
+    }
+
     /// The highest version with which a record of all pools is written here.
     pub(super) fn recorded_version(&self, key: &RecordKey) -> u64 {
         let versions = self.records.pools.values().map(|kept| kept.slots.version_of(key));
         versions.max().unwrap_or(0)
+    }
+
+    /// Versions of what all pools record, as the pools have them that are open here already; `None` if none is.
+    fn recorded_versions(&self) -> Option<BTreeMap<RecordKey, u64>> {
+        let ready = |kept: &&Kept| matches!(kept.phase, Phase::Ready);
+        let ready: Vec<&Kept> = self.records.pools.values().filter(ready).collect();
+        let mut versions = BTreeMap::<RecordKey, u64>::new();
+        for (key, version) in ready.iter().flat_map(|kept| kept.slots.shared()) {
+            let known = versions.entry(key.clone()).or_default();
+            *known = version.max(*known);
+        }
+        (!ready.is_empty()).then_some(versions)
     }
 
     /// Whether a pool has records.

@@ -88,7 +88,7 @@ impl World {
     pub(super) fn has_lost_all_sound_copies(&self) -> bool {
         let is_sound = |m: &Member| m.state == State::Sound && self.is_current(m.uuid);
         let is_lost = |members: &Vec<Member>| {
-            let is_relied_upon = |m: &Member| m.state == State::Spoilt && self.is_current(m.uuid);
+            let is_relied_upon = |m: &Member| m.is_spoilt() && self.is_current(m.uuid);
             members.iter().any(is_relied_upon) && !members.iter().any(is_sound)
         };
         self.profile.faults.is_some() && self.slots.devices.iter().any(is_lost)
@@ -135,7 +135,7 @@ impl World {
         }
         for device in 0..self.slots.devices.len() {
             let members = &self.slots.devices[device];
-            let is_source = |m: &Member| m.state == State::Spoilt && self.is_current(m.uuid);
+            let is_source = |m: &Member| m.is_spoilt() && self.is_current(m.uuid);
             if !members.iter().any(is_source) {
                 continue;
             }

@@ -44,6 +44,16 @@ impl Member {
         Self { uuid, slot, state, lied: false, blameless: false, stays: State::Sound }
     }
 
+    /// Whether what it holds cannot be relied on. While it is asked to leave others are still made from it
+    /// (85002448).
+    pub(super) fn is_spoilt(&self) -> bool {
+        match self.state {
+            State::Spoilt => true,
+            State::Leaving => self.stays == State::Spoilt,
+            State::Sound | State::Failed | State::Joining => false,
+        }
+    }
+
     /// It is asked to leave.
     pub(super) fn leave(&mut self) {
         self.stays = match self.state {

@@ -28,6 +28,8 @@ pub(in crate::management) struct Comparing {
     pub(super) units: UnitReader,
     /// Accounts that were taken back from pools, and the versions of their records.
     pub(super) restored: BTreeMap<RecordKey, u64>,
+    /// Versions of what all pools record, as other pools that are open here have them; `None` if there are none.
+    pub(super) recorded: Option<BTreeMap<RecordKey, u64>>,
     /// The number of this controller.
     pub(super) controller: u16,
 }
@@ -97,7 +99,9 @@ impl Comparing {
         let holds = |id| self.volumes.contains(&id);
         let (array, name) = (&*self.array, self.name.as_str());
         let mut differences =
-            compare(&loaded, (array, name, authority), holds, &|key| self.sealer.seal(key));
+            compare(&loaded, (array, name, authority), (holds, self.recorded.as_ref()), &|key| {
+                self.sealer.seal(key)
+            });
         let secrets = (array, &*self.sealer.secrets);
         let accounts = lost(&loaded.records, secrets, &self.restored);
         // They are written when they are back: until then the pool is the only one to have them.
