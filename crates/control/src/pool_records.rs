@@ -108,13 +108,22 @@ impl Authority {
     }
 }
 
+/// What is known of the version of a record that all pools have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// The highest one, in other pools that are open here, or as another controller told it.
+    pub version: u64,
+    /// Whether another controller told it, so that the configuration may say that in place of what was found.
+    pub is_heard: bool,
+}
+
 /// Compares what was found in a pool with the configuration. `holds` says whether the pool holds a
-/// volume or snapshot; `recorded` has the versions of what all pools record, if others are open: the later one
-/// counts. Records of logical units and of the owner are not looked at.
+/// volume or snapshot; `known` has versions of what all pools record: the later one counts. Records of
+/// logical units and of the owner are not looked at.
 pub fn compare(
     loaded: &Loaded,
     (array, pool, authority): (&Configuration, &str, Authority),
-    (holds, recorded): (impl Fn(VolumeId) -> bool, Option<&BTreeMap<RecordKey, u64>>),
+    (holds, known): (impl Fn(VolumeId) -> bool, &BTreeMap<RecordKey, Known>),
     seal: Seal<'_>,
 ) -> Differences {
     let mut differences = Differences::default();
@@ -126,9 +135,9 @@ pub fn compare(
     for (key, found) in &loaded.records {
         differences.version = differences.version.max(found.version);
         let is_configuration = !matches!(key, RecordKey::Owner | RecordKey::Unit(_));
-        let known = recorded.filter(|_| key.is_of_all_pools()).and_then(|known| known.get(key));
-        let is_later = known.is_none_or(|&known| found.version > known);
-        let says_it = authority == Authority::Pool && is_later;
+        let known = known.get(key).copied().unwrap_or_default();
+        let may_say_it = authority == Authority::Pool || known.is_heard;
+        let says_it = may_say_it && found.version > known.version;
         let counts = found.version > array.generation || (says_it && !is_current(key));
         if is_configuration && counts {
             differences.newer.insert(key.clone(), found.clone());

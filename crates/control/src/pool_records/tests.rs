@@ -191,8 +191,12 @@ fn a_pool_is_brought_up_to_date_with_what_differs() {
     let array = array();
     let holds = |id| id == VolumeId(1);
     let (mut volume, mut slots) = (Volume::default(), Slots::default());
-    let all =
-        compare(&volume.load(), (&array, "p", Authority::Configuration), (holds, None), &sealed);
+    let all = compare(
+        &volume.load(),
+        (&array, "p", Authority::Configuration),
+        (holds, &BTreeMap::new()),
+        &sealed,
+    );
     let host = RecordKey::Host("esx".to_owned());
     let expected = BTreeSet::from([RecordKey::Array, host.clone(), RecordKey::Volume(1)]);
     assert_eq!(&all.stale - &BTreeSet::from([RecordKey::Pool("p".to_owned())]), expected);
@@ -203,21 +207,34 @@ fn a_pool_is_brought_up_to_date_with_what_differs() {
     }
     let loaded = volume.load();
     assert_eq!(
-        compare(&loaded, (&array, "p", Authority::Configuration), (holds, None), &sealed),
+        compare(
+            &loaded,
+            (&array, "p", Authority::Configuration),
+            (holds, &BTreeMap::new()),
+            &sealed
+        ),
         Differences { version: 5, ..Differences::default() }
     );
     let Some(Record::Host(record)) = &loaded.records[&host].record else { panic!() };
     assert_eq!(record.chap.as_deref(), Some("sealed"));
     // Another secret, and a volume that is gone.
     let other = |key: &RecordKey| sealed(key).map(|_| "other".to_owned());
-    let changed =
-        compare(&loaded, (&array, "p", Authority::Configuration), (|_| false, None), &other);
+    let changed = compare(
+        &loaded,
+        (&array, "p", Authority::Configuration),
+        (|_| false, &BTreeMap::new()),
+        &other,
+    );
     assert_eq!(changed.stale, BTreeSet::from([host.clone(), RecordKey::Volume(1)]));
     // The data directory is an earlier one.
     let mut earlier = Configuration::new(array.target_name.clone());
     earlier.generation = 4;
-    let differences =
-        compare(&loaded, (&earlier, "p", Authority::Configuration), (holds, None), &sealed);
+    let differences = compare(
+        &loaded,
+        (&earlier, "p", Authority::Configuration),
+        (holds, &BTreeMap::new()),
+        &sealed,
+    );
     assert_eq!(differences.newer.len(), 3);
     assert!(differences.stale.is_empty(), "{:?}", differences.stale);
 }
@@ -236,8 +253,12 @@ fn a_pool_that_another_controller_had_last_says_how_the_array_is() {
     let mut array = array();
     let holds = |id| id == VolumeId(1);
     let (mut volume, mut slots) = (Volume::default(), Slots::default());
-    let all =
-        compare(&volume.load(), (&array, "p", Authority::Configuration), (holds, None), &sealed);
+    let all = compare(
+        &volume.load(),
+        (&array, "p", Authority::Configuration),
+        (holds, &BTreeMap::new()),
+        &sealed,
+    );
     for key in &all.stale {
         let text = text(&array, key, &sealed).unwrap();
         volume.put(&mut slots, key, &text, 5);
@@ -274,16 +295,22 @@ fn a_pool_that_another_controller_had_last_says_how_the_array_is() {
     array.generation = 5;
     array.hosts.clear();
     let (loaded, other) = (volume.load(), array.clone());
-    let own = compare(&loaded, (&other, "p", Authority::Configuration), (holds, None), &sealed);
+    let own = compare(
+        &loaded,
+        (&other, "p", Authority::Configuration),
+        (holds, &BTreeMap::new()),
+        &sealed,
+    );
     assert!(own.newer.is_empty() && own.stale.contains(&esx));
-    let pool = compare(&loaded, (&other, "p", Authority::Pool), (holds, None), &sealed);
+    let pool = compare(&loaded, (&other, "p", Authority::Pool), (holds, &BTreeMap::new()), &sealed);
     assert!(pool.newer.contains_key(&esx) && !pool.stale.contains(&esx));
     // Unless another pool has what was said later: there it had been heard, and here not any more.
-    for (known, counts) in [(4, true), (5, false), (6, false)] {
-        let recorded = BTreeMap::from([(esx.clone(), known)]);
-        let with = (holds, Some(&recorded));
-        let pool = compare(&loaded, (&other, "p", Authority::Pool), with, &sealed);
-        assert_eq!(pool.newer.contains_key(&esx), counts, "{known}");
-        assert_eq!(pool.stale.contains(&esx), !counts, "{known}");
+    for (version, counts) in [(4, true), (5, false), (6, false)] {
+        for (authority, is_heard) in [(Authority::Pool, false), (Authority::Configuration, true)] {
+            let known = BTreeMap::from([(esx.clone(), Known { version, is_heard })]);
+            let pool = compare(&loaded, (&other, "p", authority), (holds, &known), &sealed);
+            assert_eq!(pool.newer.contains_key(&esx), counts, "{version}");
+            assert_eq!(pool.stale.contains(&esx), !counts, "{version}");
+        }
     }
 }

@@ -51,6 +51,11 @@ struct Taking {
 }
 
 impl Hearing {
+    /// Versions of what all pools record, as others told them.
+    pub(super) fn heard_versions(&self) -> impl Iterator<Item = (&RecordKey, u64)> {
+        self.versions.iter().map(|(key, (version, _))| (key, *version))
+    }
+
     /// What was taken could not be saved: all is heard anew.
     pub(super) fn begin_anew(&mut self) {
         self.marks.clear();
@@ -69,9 +74,10 @@ impl Management {
     /// Whether no pool is about to be open here, or closed.
     fn listens(&self, plane: &DataPlane) -> bool {
         self.configuration.pools.keys().all(|name| match self.told_standing(plane, name) {
-            Standing::Closed(_) => self.claims.check_free(name).is_ok(),
+            Standing::Closed(Some(_)) => self.claims.check_free(name).is_ok(),
             Standing::Served => true,
-            Standing::Changing => false,
+            // What it says of its array may be later than what another controller heard of it.
+            Standing::Closed(None) | Standing::Changing => false,
         })
     }
 
@@ -105,7 +111,7 @@ impl Management {
     /// Takes the next page that another controller tells, if there is one.
     pub(super) fn hear_records(&mut self, plane: &mut DataPlane) {
         if !self.listens(plane) {
-            self.peers.hearing = Hearing::default();
+            self.peers.hearing.begin_anew();
             return;
         }
         let saving = &self.saving;
@@ -163,10 +169,8 @@ impl Management {
         let mut sizes = std::mem::take(&mut self.peers.hearing.waiting_sizes);
         sizes.extend(&page.sizes);
         let before: BTreeSet<VolumeId> = self.saving.accepted().mapped_volumes().collect();
-        if has_pools(plane) {
-            let shared = page.shared().map(|(key, version, text)| (key, (version, text.clone())));
-            self.peers.hearing.versions.extend(shared);
-        }
+        let shared = page.shared().map(|(key, version, text)| (key, (version, text.clone())));
+        self.peers.hearing.versions.extend(shared);
         let newest = page.shared().map(|(_, version, _)| version).max().unwrap_or(0);
         // What is changed here next is later than what was heard, also where that says nothing new.
         if found.is_empty() && newest <= self.saving.accepted().generation {

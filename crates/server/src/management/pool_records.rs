@@ -19,7 +19,7 @@ use array::RecordKey;
 use block::{BLOCK, ByteRange, DeviceKind, Request, Response, VolumeId};
 use bytes::Bytes;
 use control::pool_records::{
-    self, Authority, Blocks, Slots, Unplaced, belongs, owner_text, tombstone,
+    self, Authority, Blocks, Known, Slots, Unplaced, belongs, owner_text, tombstone,
 };
 use hashbrown::HashSet;
 use store::{Change, Failure, Health, Outcome, RECORDS};
@@ -464,7 +464,7 @@ impl Management {
             volumes: served.store.volumes().map(|volume| volume.spec.id).collect(),
             units: plane.unit_states.reader(),
             restored: self.records.restored.clone(),
-            recorded: self.recorded_versions(),
+            known: self.known_versions(),
             controller: self.controller().number(),
         };
         self.begin(plane, Ok(Progress::Job(Job::Compare(comparing))));
@@ -737,16 +737,21 @@ impl Management {
         versions.max().unwrap_or(0)
     }
 
-    /// Versions of what all pools record, as the pools have them that are open here already; `None` if none is.
-    fn recorded_versions(&self) -> Option<BTreeMap<RecordKey, u64>> {
+    /// Versions of what all pools record, as the pools have them that are open here already, and as others told
+    /// them.
+    fn known_versions(&self) -> BTreeMap<RecordKey, Known> {
+        let mut versions = BTreeMap::<RecordKey, Known>::new();
         let ready = |kept: &&Kept| matches!(kept.phase, Phase::Ready);
-        let ready: Vec<&Kept> = self.records.pools.values().filter(ready).collect();
-        let mut versions = BTreeMap::<RecordKey, u64>::new();
-        for (key, version) in ready.iter().flat_map(|kept| kept.slots.shared()) {
+        let here = self.records.pools.values().filter(ready).flat_map(|kept| kept.slots.shared());
+        let here = here.map(|(key, version)| (key, Known { version, is_heard: false }));
+        let heard = self.peers.hearing.heard_versions();
+        let heard = heard.map(|(key, version)| (key, Known { version, is_heard: true }));
+        for (key, one) in here.chain(heard) {
             let known = versions.entry(key.clone()).or_default();
-            *known = version.max(*known);
+            known.version = known.version.max(one.version);
+            known.is_heard |= one.is_heard;
         }
-        (!ready.is_empty()).then_some(versions)
+        versions
     }
 
     /// Whether a pool has records.

@@ -9,7 +9,7 @@ use array::{Configuration, HeldAccount, Record, RecordKey, Secrets};
 use block::VolumeId;
 use control::lost_accounts::{LostAccount, lost};
 use control::pool_import::Account;
-use control::pool_records::{Authority, Differences, Loaded, Slots, compare, unit_text};
+use control::pool_records::{Authority, Differences, Known, Loaded, Slots, compare, unit_text};
 use hashbrown::HashSet;
 
 use crate::management::problems::internal;
@@ -28,8 +28,8 @@ pub(in crate::management) struct Comparing {
     pub(super) units: UnitReader,
     /// Accounts that were taken back from pools, and the versions of their records.
     pub(super) restored: BTreeMap<RecordKey, u64>,
-    /// Versions of what all pools record, as other pools that are open here have them; `None` if there are none.
-    pub(super) recorded: Option<BTreeMap<RecordKey, u64>>,
+    /// Versions of what all pools record, as far as they are known here already.
+    pub(super) known: BTreeMap<RecordKey, Known>,
     /// The number of this controller.
     pub(super) controller: u16,
 }
@@ -99,7 +99,7 @@ impl Comparing {
         let holds = |id| self.volumes.contains(&id);
         let (array, name) = (&*self.array, self.name.as_str());
         let mut differences =
-            compare(&loaded, (array, name, authority), (holds, self.recorded.as_ref()), &|key| {
+            compare(&loaded, (array, name, authority), (holds, &self.known), &|key| {
                 self.sealer.seal(key)
             });
         let secrets = (array, &*self.sealer.secrets);
