@@ -534,12 +534,23 @@ impl Mirror {
         self.propose(port);
     }
 
+    /// Whether its members have their first own blocks.
+    fn is_made(&self) -> bool {
+        self.first_blocks == 0
+    }
+
+    /// A member that was given up does not write one of its first own blocks.
+    fn first_block_lost(&mut self, port: &mut Port, token: Token) {
+        self.first_blocks -= 1;
+        port.end(token, Err(DeviceError::Os(EIO)));
+    }
+
     /// One of the first own blocks was written, or was not. After the last one, lists and bitmaps are that
     /// waited for it.
     fn first_block_ended(&mut self, port: &mut Port, token: Token, result: DeviceResult) {
         self.first_blocks -= 1;
         port.end(token, result);
-        if self.first_blocks == 0 {
+        if self.is_made() {
             self.propose(port);
             self.flush_list(port);
             self.release_flushes(port);

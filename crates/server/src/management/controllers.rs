@@ -191,9 +191,10 @@ impl Management {
         }
         let names = self.configuration.pools.keys();
         // It is recorded in that pool alone, so that whoever has the pool may change it.
-        let is_free = self.is_of_own_pool(plane, route, parameters)
-            || may_change(names.map(|name| self.standing(plane, name)));
-        if !is_free && !(routing::is_in_turn(route) && self.has_turn(plane)) {
+        let may_change = self.is_of_own_pool(plane, route, parameters)
+            || may_change(names.map(|name| self.standing(plane, name)))
+            || routing::is_in_turn(route) && self.has_turn(plane);
+        if !may_change {
             return Err(self.at_another_controller(plane));
         }
         let mut names = self.configuration.pools.keys();

@@ -193,7 +193,7 @@ impl Mirror {
 
     /// Writes the blocks of the bitmap that a flush waits for.
     pub(super) fn write_urgent_regions(&mut self, port: &mut Port) {
-        if self.dirty.is_known() && self.first_blocks == 0 {
+        if self.dirty.is_known() && self.is_made() {
             while let Some((block, bytes)) = self.dirty.regions.next_urgent() {
                 self.write_bitmap(port, block, bytes);
             }

@@ -48,8 +48,7 @@ impl Mirror {
     /// Makes a list durable that says what is the case, if the durable one does not.
     pub(super) fn propose(&mut self, port: &mut Port) {
         let is_idle = port.writable && self.change.is_none() && self.broken.is_none();
-        let is_made = self.first_blocks == 0;
-        if !is_idle || !is_made || self.is_settled() || !self.may_propose() {
+        if !is_idle || !self.is_made() || self.is_settled() || !self.may_propose() {
             return;
         }
         let generation = self.list.generation + std::mem::replace(&mut self.step, 1);
@@ -238,10 +237,7 @@ impl Mirror {
                 Purpose::Read(read) => self.copy_lost(port, read, member),
                 Purpose::Heal(heal) => self.heal_lost(heal),
                 Purpose::Direct(token) => port.end(token, Err(DeviceError::Os(EIO))),
-                Purpose::FirstBlock(token) => {
-                    self.first_blocks -= 1;
-                    port.end(token, Err(DeviceError::Os(EIO)));
-                }
+                Purpose::FirstBlock(token) => self.first_block_lost(port, token),
                 Purpose::BitmapRead => self.bitmap_read(port, member, Err(DeviceError::Os(EIO))),
                 Purpose::BitmapWrite(block) => self.bitmap_lost(block, member),
                 Purpose::CopyRead(copy) => self.copy_source_lost(port, copy),
