@@ -16,13 +16,21 @@ impl Random {
     }
 }
 
+/// What a controller tells: of turns, and how many changes it knows of by each.
+#[derive(Clone)]
+struct Told {
+    life: u64,
+    turns: TurnReport,
+    knows: BTreeMap<u16, u64>,
+}
+
 /// A controller, what it heard of others, and how much each knows.
 struct One {
     turns: Turns,
     life: u64,
     told: TurnReport,
-    /// What was heard last of each other one, and how many changes that one knew of whose.
-    heard: BTreeMap<u16, Option<(u64, TurnReport, BTreeMap<u16, u64>)>>,
+    /// What was heard last of each other one.
+    heard: BTreeMap<u16, Option<Told>>,
     /// Changes that it knows of, by who made them.
     knows: BTreeMap<u16, u64>,
     /// Something is being changed.
@@ -32,8 +40,8 @@ struct One {
 
 struct Room {
     ones: BTreeMap<u16, One>,
-    /// Reports on their way: from, to, and what is said.
-    on_their_way: Vec<(u16, u16, u64, TurnReport, BTreeMap<u16, u64>)>,
+    /// Reports on their way: from whom, and to whom.
+    on_their_way: Vec<(u16, u16, Told)>,
     /// From whom to whom messages take long.
     slow: (u16, u16),
     lives: u64,
@@ -74,13 +82,12 @@ impl Room {
         let one = self.ones.get_mut(&number).unwrap();
         let made = one.knows.get(&number).copied().unwrap_or(0);
         let heard_by_all = one.heard.values().all(|heard| {
-            heard
-                .as_ref()
-                .is_some_and(|(.., knows)| knows.get(&number).copied().unwrap_or(0) >= made)
+            let knows = |told: &Told| told.knows.get(&number).copied().unwrap_or(0) >= made;
+            heard.as_ref().is_some_and(knows)
         });
         let here = Here { is_at_rest: !one.is_busy && heard_by_all, wants: one.wants };
         let others = one.heard.iter().map(|(&other, heard)| {
-            (other, heard.as_ref().map(|(life, turns, _)| Said { life: *life, turns }))
+            (other, heard.as_ref().map(|told| Said { life: told.life, turns: &told.turns }))
         });
         one.told = one.turns.look(&others.collect(), here);
     }
@@ -88,8 +95,8 @@ impl Room {
     fn tell(&mut self, number: u16) {
         let one = &self.ones[&number];
         for &other in one.heard.keys() {
-            let message = (number, other, one.life, one.told.clone(), one.knows.clone());
-            self.on_their_way.push(message);
+            let (turns, knows) = (one.told.clone(), one.knows.clone());
+            self.on_their_way.push((number, other, Told { life: one.life, turns, knows }));
         }
     }
 
@@ -104,13 +111,13 @@ impl Room {
             return;
         }
         let first = self.on_their_way.iter().position(|(f, t, ..)| (*f, *t) == (from, to)).unwrap();
-        let (from, to, life, told, knows) = self.on_their_way.remove(first);
+        let (from, to, told) = self.on_their_way.remove(first);
         let one = self.ones.get_mut(&to).unwrap();
         // Everybody tells its own changes, and of those of others only that it knows them.
-        let made = knows.get(&from).copied().unwrap_or(0);
+        let made = told.knows.get(&from).copied().unwrap_or(0);
         let known = one.knows.entry(from).or_default();
         *known = (*known).max(made);
-        one.heard.insert(from, Some((life, told, knows)));
+        one.heard.insert(from, Some(told));
     }
 
     /// A change is begun where that is allowed: nobody else is busy, and all that was changed is known.
