@@ -1,7 +1,8 @@
 //! Requests of administrators that another controller answers, since it has the pools.
 //!
-//! What the configuration says of volumes, snapshots and hosts may be changed only where the pools are, and volumes
-//! are known only there: whoever asks another controller of the array is answered from there.
+//! What the configuration says of volumes, snapshots and hosts is changed where the pools are, and volumes are known
+//! only there: whoever asks another controller of the array is answered from there, and with the volumes of all
+//! controllers where several have pools.
 
 use std::collections::BTreeSet;
 
@@ -27,27 +28,21 @@ impl Management {
             let _ = call.reply.send(Err(conflict(&only_here)));
             return None;
         }
-        let owner =
-            is_for_owner.then(|| self.owner_elsewhere(plane, self.pool_of(&call))).flatten();
-        let call = match (&self.peers.link, routing::is_list_of_volumes(call.route)) {
-            (Some(link), true) => {
-                let others = self.other_owners(plane);
-                let is_of_one = owner.is_some_and(|owner| others == [owner]);
-                if !others.is_empty() && !is_of_one {
-                    link.gather(others, call);
-                    return None;
-                }
-                call
-            }
-            (Some(_), false) | (None, _) => call,
+        let Some(link) = self.peers.link.as_ref().filter(|_| is_for_owner) else {
+            return Some(call);
         };
-        match (owner, &self.peers.link) {
-            (Some(number), Some(link)) => {
-                link.hand_on(number, call);
-                None
+        let owner = self.owner_elsewhere(plane, self.pool_of(&call));
+        if routing::is_list_of_volumes(call.route) {
+            let others = self.other_owners(plane);
+            let is_of_one = owner.is_some_and(|owner| others == [owner]);
+            if !others.is_empty() && !is_of_one {
+                link.gather(others, call);
+                return None;
             }
-            (Some(_), None) | (None, _) => Some(call),
         }
+        let Some(number) = owner else { return Some(call) };
+        link.hand_on(number, call);
+        None
     }
 
     /// The controller that serves a pool, or the first of those that serve any, if none is served here and it takes

@@ -45,8 +45,10 @@ impl TakingTurns {
 
 impl Management {
     /// A request that changes what all controllers know is begun: until it has ended nobody else has a turn.
+    /// Work on the devices of one pool, which may take hours, holds up nobody.
     pub(super) fn begin_changing(&self, route: Route) -> Option<Changing> {
-        let changes = self.controller().is_one_of_several() && !route.only_reads();
+        let is_one_of_several = self.controller().is_one_of_several();
+        let changes = is_one_of_several && !route.only_reads() && routing::is_in_turn(route);
         changes.then(|| Arc::clone(&self.peers.taking_turns.under_way))
     }
 
