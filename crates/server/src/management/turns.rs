@@ -54,10 +54,7 @@ impl Management {
 
     /// Puts a request aside that has to wait for a turn; gives back any other.
     pub(super) fn await_turn(&mut self, plane: &mut DataPlane, call: Call) -> Option<Call> {
-        let parameters = Parameters(call.parameters.clone());
-        let waits =
-            self.needs_turn(plane, call.route, &parameters) && !self.peers.taking_turns.may_begin();
-        if !waits {
+        if !self.needs_turn(plane, call.route) || self.peers.taking_turns.may_begin() {
             return Some(call);
         }
         let waiting = &mut self.peers.taking_turns.waiting;
@@ -102,16 +99,10 @@ impl Management {
     }
 
     /// Whether a request changes what controllers that have pools at once must do in turn.
-    pub(super) fn needs_turn(
-        &self,
-        plane: &DataPlane,
-        route: Route,
-        parameters: &Parameters,
-    ) -> bool {
+    fn needs_turn(&self, plane: &DataPlane, route: Route) -> bool {
         self.controller().is_one_of_several()
             && !route.only_reads()
             && routing::is_in_turn(route)
-            && !self.is_of_own_pool(plane, route, parameters)
             && self.takes_turns(plane)
     }
 
@@ -137,7 +128,7 @@ impl Management {
         let (mut serves, mut is_shared) = (false, false);
         for (name, pool) in &self.configuration.pools {
             let standing = self.told_standing(plane, name);
-            serves |= standing != Standing::Closed(None) && plane.pool_named(name).is_some();
+            serves |= matches!(standing, Standing::Served | Standing::Changing);
             if standing.access_state() == AccessState::Standby {
                 is_shared = true;
                 if self.owner_by_link(&pool.uuid).is_none() {
