@@ -21,7 +21,7 @@ const SPACE_WAITS_MAX: u8 = 3;
 /// The same for data that has a promise, whose space is sure to come.
 const PROMISE_WAITS_MAX: u8 = 100;
 
-/// How long an operation waits for counts of what is promised to thick volumes.
+/// How long an operation waits for counts of what is promised to thick volumes, and for the reaper.
 const COUNT_WAIT_MAX: Duration = Duration::from_secs(4);
 
 /// Blocks that must be free for a copy by reference, which may change pages of the map.
@@ -41,7 +41,7 @@ enum Allotment {
     Load(AllocationGroupId),
     /// Not before so many checkpoints at most.
     Waits(u8),
-    /// Perhaps when what is promised to thick volumes has been counted.
+    /// Perhaps when what is promised to thick volumes has been counted, or what was unmapped is free.
     Counts,
 }
 
@@ -171,7 +171,9 @@ impl Serving {
             || !self.engine.pool.budget.metadata.may_draw(volume, drawn, left, reserve)
         {
             let may_be_less = self.scrubber.may_lower_owed(&mut self.engine.pool);
-            return if may_be_less { Allotment::Counts } else { refused };
+            // A thick volume is owed what was unmapped there at once, and the reaper frees it later (85003069).
+            let is_coming = !self.engine.pool.map.reap.is_empty();
+            return if may_be_less || is_coming { Allotment::Counts } else { refused };
         }
         let lacks = drawn + leaves > left
             || needed + self.engine.pool.kept_for_checkpoints() > self.engine.pool.space.free();
@@ -241,7 +243,7 @@ impl Serving {
         self.engine.pool.budget.end_promise(promised);
     }
 
-    /// Waits for a count of what is promised to thick volumes, for a while.
+    /// Waits for a count of what is promised to thick volumes, or for the reaper, for a while.
     fn wait_for_count(&mut self, key: OperationKey) -> Result<bool, Failure> {
         let now = self.engine.pool.now;
         let until = &mut self.requests.table[key].counts_until;
