@@ -1,18 +1,20 @@
 //! A daemon of our own, on free loopback ports, in a directory that goes with it.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::net::{SocketAddr, TcpListener};
 use std::ops::Range;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, getuid, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -369,19 +371,38 @@ const PORTS: Range<u16> = 10_000..32_000;
 /// How many ports were looked at.
 static PORTS_SEEN: AtomicU32 = AtomicU32::new(0);
 
-/// A loopback address with a port that nobody listens on, another one each time.
+/// Files by whose locks test programs that run beside each other have ports for themselves.
+static PORTS_CLAIMED: Mutex<Vec<File>> = Mutex::new(Vec::new());
+
+/// A loopback address with a port that nobody listens on and no other test program will, another one each
+/// time.
 ///
 /// # Errors
-/// When there is none.
+/// When there is none, or ports cannot be claimed.
 pub fn free_address() -> Result<SocketAddr> {
     for _ in PORTS {
         // Test programs that run one after the other, or beside each other, begin far apart.
         let seen = PORTS_SEEN.fetch_add(1, Ordering::Relaxed);
         let number = std::process::id().wrapping_mul(101).wrapping_add(seen);
         let port = PORTS.start + (number % PORTS.len() as u32) as u16;
-        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port)) {
+        if claim(port)?
+            && let Ok(listener) = TcpListener::bind(("127.0.0.1", port))
+        {
             return Ok(listener.local_addr()?);
         }
     }
     bail!("no port between {} and {} is free", PORTS.start, PORTS.end)
+}
+
+/// Claims a port as long as this program runs; `false` if another one has.
+fn claim(port: u16) -> Result<bool> {
+    let name = format!("gantry-test-ports-{}", getuid().as_raw());
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir_all(&folder)?;
+    let file = File::create(folder.join(port.to_string()))?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Ok(false);
+    }
+    PORTS_CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+    Ok(true)
 }
