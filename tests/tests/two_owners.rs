@@ -22,13 +22,18 @@ fn start() -> Result<Pair> {
     pair_up(&pair)?;
     pair.first.create_pool("q", "1G")?;
     pair.first.gantry(&["volume", "create", "q/a", "--size", "32M"])?;
-    wait_until("the second one knows pool q", || {
-        Ok(pair.second.try_gantry(&["controller", "switch", "q"])?.status.success())
-    })?;
+    call(&pair.second, "q")?;
     wait_until("each has a pool", || {
         Ok(serves(&pair.second, "q")? && serves(&pair.first, "p")? && !serves(&pair.first, "q")?)
     })?;
     Ok(pair)
+}
+
+/// Calls a pool to a controller, as soon as that is known to reach its devices.
+fn call(array: &Array, pool: &str) -> Result<()> {
+    wait_until("the pool is let go", || {
+        Ok(array.try_gantry(&["controller", "switch", pool])?.status.success())
+    })
 }
 
 fn serves(array: &Array, pool: &str) -> Result<bool> {
@@ -142,7 +147,7 @@ fn no_number_is_given_twice_when_both_map_at_once_and_all_is_there_after_a_take_
     // Whoever comes back follows, and has what was changed meanwhile.
     pair.second.restart()?;
     wait_until("it knows the last change", || Ok(tag(&pair.second, "alone")?.is_some()))?;
-    pair.second.gantry(&["controller", "switch", "q"])?;
+    call(&pair.second, "q")?;
     wait_until("it has its pool again", || serves(&pair.second, "q"))?;
     pair.second.gantry(&["host", "tag", "h", "back=yes"])?;
     wait_until("the first one hears of it", || Ok(tag(&pair.first, "back")?.is_some()))?;
