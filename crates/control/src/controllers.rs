@@ -52,8 +52,8 @@ pub fn state_of_unknown(pools: impl Iterator<Item = Standing>) -> AccessState {
     closed.max_by_key(rank).unwrap_or(AccessState::Unavailable)
 }
 
-/// Whether this controller may change the configuration: only if no pool is another's. Two that changed
-/// the same object would not know of each other.
+/// Whether this controller may change the configuration without a turn ([`crate::turns`]): only if no pool is
+/// another's. Two that changed the same object would not know of each other.
 pub fn may_change(mut pools: impl Iterator<Item = Standing>) -> bool {
     pools.all(|pool| pool.access_state() != AccessState::Standby)
 }

@@ -111,7 +111,7 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub records: BTreeMap<String, RecordPage>,
     /// Of pools that others serve, by identifier: how far it has heard of their records; `None` if it does
-    /// not listen: it has a pool itself, or its program knows nothing of it.
+    /// not listen: it is opening a pool or giving one up, or its program knows nothing of it.
     #[serde(default)]
     pub heard: Option<BTreeMap<String, Mark>>,
     /// Whether it answers a [`Call`]; earlier programs know of none.

@@ -55,9 +55,7 @@ impl Link {
             let _ = reply.send(answer);
         });
     }
-}
 
-impl Link {
     /// Has other controllers answer with their lists, too, and answers with all of them as one.
     pub(crate) fn gather(&self, numbers: Vec<u16>, call: http::Call) {
         let shared = Arc::clone(&self.shared);

@@ -169,9 +169,11 @@ impl Management {
         let mut sizes = std::mem::take(&mut self.peers.hearing.waiting_sizes);
         sizes.extend(&page.sizes);
         let before: BTreeSet<VolumeId> = self.saving.accepted().mapped_volumes().collect();
-        let shared = page.shared().map(|(key, version, text)| (key, (version, text.clone())));
-        self.peers.hearing.versions.extend(shared);
-        let newest = page.shared().map(|(_, version, _)| version).max().unwrap_or(0);
+        let mut newest = 0;
+        for (key, version, text) in page.shared() {
+            newest = newest.max(version);
+            self.peers.hearing.versions.insert(key, (version, text.clone()));
+        }
         // What is changed here next is later than what was heard, also where that says nothing new.
         if found.is_empty() && newest <= self.saving.accepted().generation {
             self.show_sizes(plane, &before, &sizes);

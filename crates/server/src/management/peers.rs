@@ -90,9 +90,6 @@ impl Peers {
 impl Management {
     /// Says how this controller is, and takes what others said since.
     pub(crate) fn look_at_link(&mut self, plane: &mut DataPlane) {
-        if self.peers.link.is_none() {
-            return;
-        }
         let turns = self.look_at_turns(plane);
         let Some(link) = &self.peers.link else { return };
         let pools = self.configuration.pools.iter();
