@@ -13,7 +13,7 @@ use harness::faulty_folder::{EIO, FaultyFolder};
 use harness::history::Values;
 use harness::history::client::{Arena, Counts};
 use harness::history::load::Load;
-use harness::members::{healed, members, scrub_until_clean, state_of};
+use harness::members::{healed, scrub_until_clean, state_of};
 use harness::pdu::{RawSession, cdb16_of_bytes};
 use harness::random::Random;
 use harness::waiting::wait_until;
@@ -227,7 +227,14 @@ impl Bench {
             }
             Ok(state_of(&self.array, "p", file)?.as_deref() == Some(state))
         });
-        reached.with_context(|| format!("{:#?}", members(&self.array, "p")))
+        reached.with_context(|| self.what_is_known())
+    }
+
+    /// What the array says of the pool, and its log.
+    fn what_is_known(&self) -> String {
+        let pool = self.array.gantry_json(&["pool", "show", "p"]);
+        let tasks = self.array.gantry_json(&["task", "list"]);
+        format!("{pool:#?}\n{tasks:#?}\n{}", self.array.log())
     }
 
     /// Lets the array look for a lost device now, and waits until it holds everything.
@@ -240,7 +247,7 @@ impl Bench {
             }
             Ok(state_of(&self.array, "p", &device)?.as_deref() == Some("current"))
         });
-        returned.with_context(|| format!("{:#?}", members(&self.array, "p")))?;
+        returned.with_context(|| self.what_is_known())?;
         Ok(begun.elapsed())
     }
 

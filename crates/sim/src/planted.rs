@@ -75,6 +75,8 @@ pub enum PlantedBug {
     /// Resilvering leaves out blocks that are freed and still referred to by the durable
     /// checkpoint, or used and not in the bitmap yet.
     RebuildMissesQuarantined,
+    /// A copy that was pulled again while it came back is resilvered all the same.
+    ReturnsWithoutDevice,
     /// A bad copy is written over a good one.
     HealedFromBadCopy,
     /// What heals a copy goes over a write that began meanwhile.
@@ -113,7 +115,7 @@ pub enum PlantedBug {
 
 impl PlantedBug {
     /// Every one, in the order in which they are hunted.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 53] = [
         Self::FreedReusableAtOnce,
         Self::NoTailVerification,
         Self::SpaceMapInPlace,
@@ -149,6 +151,7 @@ impl PlantedBug {
         Self::RegionNotMarked,
         Self::RegionClearedEarly,
         Self::RebuildMissesQuarantined,
+        Self::ReturnsWithoutDevice,
         Self::HealedFromBadCopy,
         Self::HealOverwritesNewer,
         Self::FlushOneCopy,
@@ -177,6 +180,7 @@ impl PlantedBug {
                 | Self::RegionNotMarked
                 | Self::RegionClearedEarly
                 | Self::RebuildMissesQuarantined
+                | Self::ReturnsWithoutDevice
                 | Self::HealedFromBadCopy
                 | Self::HealOverwritesNewer
                 | Self::FlushOneCopy

@@ -11,8 +11,18 @@ const NEW: [u8; 16] = [3; 16];
 
 fn member(uuid: [u8; 16], state: MemberState) -> MemberStatus {
     let (slot, size_bytes, errors, healed_blocks, since) = (None, 1 << 30, 0, 0, 1);
-    let is_unreliable = false;
-    MemberStatus { uuid, slot, size_bytes, state, errors, is_unreliable, healed_blocks, since }
+    let (is_unreliable, is_returning) = (false, false);
+    MemberStatus {
+        uuid,
+        slot,
+        is_returning,
+        size_bytes,
+        state,
+        errors,
+        is_unreliable,
+        healed_blocks,
+        since,
+    }
 }
 
 fn mirror(members: &[([u8; 16], MemberState)]) -> [MirrorStatus; 1] {

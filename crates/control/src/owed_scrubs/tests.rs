@@ -8,6 +8,7 @@ fn mirror(generation: u64, members: &[(MemberState, u64)]) -> [MirrorStatus; 1] 
     let member = |&(state, since): &(MemberState, u64)| MemberStatus {
         uuid: [since as u8; 16],
         slot: None,
+        is_returning: false,
         size_bytes: 1 << 30,
         state,
         errors: 0,

@@ -127,6 +127,7 @@ impl View for Server {
         let member = |known: &KnownMember| store::MemberStatus {
             uuid: known.uuid,
             slot: None,
+            is_returning: false,
             size_bytes: GIB,
             state: self.state,
             errors: 0,

@@ -9,7 +9,7 @@ use std::time::Instant;
 use array::{Pool as PoolConfiguration, PoolDevice};
 use block::DeviceName;
 use device::{Breaking, Device, OpenError};
-use store::{MemberState, MirrorStatus, Tag};
+use store::{MemberState, MemberStatus, MirrorStatus, Tag};
 
 use super::{OpenDevice, Pool, Slots, method};
 use crate::limits::MEMBER_PATIENCE;
@@ -159,7 +159,8 @@ impl Pool {
     /// which nothing is under way any more; whoever gets them closes them.
     pub(crate) fn release_lost(&mut self) -> Vec<OpenDevice> {
         let members: Vec<_> = self.mirrors().flat_map(|mirror| mirror.members).collect();
-        for member in members.iter().filter(|member| member.state.is_away()) {
+        let is_lost = |member: &&MemberStatus| member.state.is_away() && !member.is_returning;
+        for member in members.iter().filter(is_lost) {
             if let Some(slot) = member.slot {
                 self.lose(slot);
             }

@@ -123,6 +123,9 @@ impl Mirrors {
                 (self.weights.lose, self.weights.grow) = (10, 10);
                 self.resilver_rate = None;
             }
+            PlantedBug::ReturnsWithoutDevice => {
+                (self.weights.lose, self.weights.mend) = (10, 20);
+            }
             PlantedBug::RegionNotMarked | PlantedBug::StaleCopyRead => self.weights.mend = 20,
             _ => {}
         }

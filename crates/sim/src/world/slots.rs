@@ -34,6 +34,8 @@ pub(super) struct Member {
     pub(super) lied: bool,
     /// It was current when last looked at, and nothing happened to it since.
     pub(super) blameless: bool,
+    /// It was plugged in, and is pulled again after so many steps if it has not come back by then.
+    pub(super) pulled_after: Option<u64>,
     /// What it is if it stays after all, while it is asked to leave: one that was spoilt still is.
     stays: State,
 }
@@ -41,7 +43,8 @@ pub(super) struct Member {
 impl Member {
     /// A copy in a slot, to which nothing happened yet.
     pub(super) fn new(uuid: [u8; 16], slot: usize, state: State) -> Self {
-        Self { uuid, slot, state, lied: false, blameless: false, stays: State::Sound }
+        let (pulled_after, stays) = (None, State::Sound);
+        Self { uuid, slot, state, lied: false, blameless: false, pulled_after, stays }
     }
 
     /// Whether what it holds cannot be relied on. While it is asked to leave others are still made from it

@@ -2,7 +2,9 @@
 //! sound current copy of each mirror is always left, so nothing of it excuses a failed command.
 
 use block::BLOCK;
-use store::{Change, ChangeError, DeviceSpec, Failure, MemberSpec, MemberState, ResilverChange};
+use store::{
+    Change, ChangeError, DeviceSpec, Failure, MemberSpec, MemberState, MemberStatus, ResilverChange,
+};
 
 use super::slots::{Member, State, copy_uuid};
 use super::{Answer, World};
@@ -10,7 +12,7 @@ use crate::action::Action;
 use crate::audit::member_of;
 use crate::disk::{Condition, Crash, Faults, Rot, SimDisk};
 use crate::limits::{DEVICE_BYTES_MAX, SLOTS_MAX};
-use crate::oracle::Violation;
+use crate::oracle::{Violation, violation};
 use crate::profile::{device_bytes, faults};
 use crate::trace::Event;
 
@@ -19,6 +21,9 @@ const COPIES_MAX: usize = 3;
 
 /// Blocks that rot at once, at most.
 const ROT_BLOCKS_MAX: u64 = 64;
+
+/// Steps until a copy that is plugged in is pulled again, at most.
+const PULLED_AFTER_MAX: u64 = 60;
 
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
@@ -37,10 +42,16 @@ impl World {
             self.ended = true;
             return Ok(());
         }
-        if self.read_only || self.repeating || !self.chance.one_in(interval) {
+        if self.read_only || self.repeating {
+            return Ok(());
+        }
+        self.pull_what_comes_back();
+        if !self.chance.one_in(interval) {
             return Ok(());
         }
         self.figures.troubles += 1;
+        self.let_go_of_lost_copies();
+        self.check_resilvered_copies()?;
         match self.chance.weighted(&weights) {
             0 => self.lose_a_copy(),
             1 => self.have_a_copy_lie(),
@@ -60,10 +71,14 @@ impl World {
         self.state_of(uuid) == Some(MemberState::Current)
     }
 
-    /// What the engine says of a copy.
+    /// What the engine says of the worth of a copy.
     pub(super) fn state_of(&self, uuid: [u8; 16]) -> Option<MemberState> {
-        let members = self.store.mirrors().flat_map(|mirror| mirror.members);
-        members.into_iter().find(|member| member.uuid == uuid).map(|member| member.state)
+        self.status_of(uuid).map(|member| member.state)
+    }
+
+    fn status_of(&self, uuid: [u8; 16]) -> Option<MemberStatus> {
+        let mut members = self.store.mirrors().flat_map(|mirror| mirror.members);
+        members.find(|member| member.uuid == uuid)
     }
 
     /// Copies of a device that hold everything, by a list that is durable: the engine counts on a copy a
@@ -131,6 +146,45 @@ impl World {
         self.choose_reference(place.0);
         if words == "a copy is pulled" {
             self.store.lose(slot as u8);
+        }
+    }
+
+    /// Copies that were plugged in a moment ago are pulled again, while the engine looks at them.
+    fn pull_what_comes_back(&mut self) {
+        for place in self.places() {
+            let Some(steps) = self.member(place).pulled_after.take() else { continue };
+            if steps > 0 {
+                self.member(place).pulled_after = Some(steps - 1);
+                continue;
+            }
+            let Member { uuid, slot, state, .. } = *self.member(place);
+            if self.status_of(uuid).is_some_and(|member| member.is_returning) {
+                self.trace.add(self.now, Event::Copy { slot, words: "a copy is pulled again" });
+                self.disks[slot].set_condition(Condition::Lost);
+                self.member(place).blameless = false;
+                if state == State::Sound {
+                    self.member(place).state = State::Failed;
+                }
+                self.store.lose(slot as u8);
+            }
+        }
+    }
+
+    /// The array closes the devices of copies that the engine goes on without.
+    fn let_go_of_lost_copies(&mut self) {
+        let members = self.store.mirrors().flat_map(|mirror| mirror.members);
+        let lost = members.filter(|member| member.state.is_away() && !member.is_returning);
+        let slots: Vec<u8> = lost.filter_map(|member| member.slot).collect();
+        slots.into_iter().for_each(|slot| self.store.lose(slot));
+    }
+
+    /// A copy that was given up by its device would be waited for in vain.
+    fn check_resilvered_copies(&self) -> Result<(), Violation> {
+        let mut members = self.store.mirrors().flat_map(|mirror| mirror.members);
+        let is_stuck = |m: &MemberStatus| m.state == MemberState::Resilvering && m.slot.is_none();
+        match members.find(is_stuck) {
+            Some(_) => violation("a copy is resilvered that has no device"),
+            None => Ok(()),
         }
     }
 
@@ -217,7 +271,8 @@ impl World {
         let is_left_out = |&(device, place): &Place| {
             let member = &self.slots.devices[device][place];
             let absent = matches!(self.state_of(member.uuid), Some(MemberState::Absent));
-            let is_settled = !matches!(member.state, State::Joining | State::Leaving);
+            let is_settled = !matches!(member.state, State::Joining | State::Leaving)
+                && !self.is_coming_back(member.uuid);
             is_settled && (absent || member.lied && self.sound_copies(device) > 0)
         };
         let places: Vec<Place> = places.into_iter().filter(is_left_out).collect();
@@ -248,6 +303,8 @@ impl World {
         self.open_slot(slot);
         let (uuid, size_bytes) = (self.member(place).uuid, self.disks[slot].size());
         let member = MemberSpec { uuid, slot: slot as u8, size_bytes };
+        let is_pulled = self.chance.one_in(4);
+        self.member(place).pulled_after = is_pulled.then(|| self.chance.below(PULLED_AFTER_MAX));
         self.submit(Action::Change(Change::ReturnMember { member }));
         true
     }
@@ -487,6 +544,14 @@ impl World {
                 Change::DetachMember { member }
                 | Change::Resilver(ResilverChange::Cancel { member }),
             ) => *member == uuid,
+            _ => false,
+        })
+    }
+
+    /// Whether it was plugged in, and nobody was answered.
+    fn is_coming_back(&self, uuid: [u8; 16]) -> bool {
+        self.in_flight.values().any(|flight| match &flight.action {
+            Action::Change(Change::ReturnMember { member }) => member.uuid == uuid,
             _ => false,
         })
     }

@@ -16,6 +16,8 @@ pub(crate) struct Member {
     pub(crate) since: u64,
     /// Whether it belongs to the mirror; if not it is about to join, or has left.
     pub(crate) is_listed: bool,
+    /// Whether a change is looking at its device, to let it join or come back.
+    pub(crate) is_admitted: bool,
     /// I/O under way.
     pub(crate) pending: usize,
     /// I/O that failed, and blocks that were not what was written.
@@ -37,6 +39,7 @@ impl Member {
             state: MemberState::Current,
             since: 0,
             is_listed: true,
+            is_admitted: false,
             pending: 0,
             errors: 0,
             failed_reads: 0,

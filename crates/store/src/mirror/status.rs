@@ -98,6 +98,7 @@ impl MirrorStatus {
         let member = MemberStatus {
             uuid,
             slot: Some(slot),
+            is_returning: false,
             size_bytes,
             state: MemberState::Current,
             errors: 0,
@@ -138,6 +139,8 @@ pub struct MemberStatus {
     pub uuid: [u8; 16],
     /// The caller's slot; `None` for one that is not there.
     pub slot: Option<u8>,
+    /// Whether its device was given back to the engine, which is looking at it: it is away, but not lost.
+    pub is_returning: bool,
     /// Its bytes.
     pub size_bytes: u64,
     /// What its copy is worth.
@@ -171,6 +174,7 @@ mod tests {
         let member = |(number, &(state, slot)): (u8, &(MemberState, Option<u8>))| MemberStatus {
             uuid: [number; 16],
             slot,
+            is_returning: false,
             size_bytes: 0,
             state,
             errors: 0,

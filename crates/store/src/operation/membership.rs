@@ -360,13 +360,22 @@ impl Serving {
         Ok(())
     }
 
-    /// The device joins, or comes back: the list says so.
+    /// The device joins, or comes back: the list says so. One that was lost meanwhile does not.
     fn join(&mut self, key: OperationKey) -> Result<(), Failure> {
-        let change = self.member_change(key);
-        change.step = Step::Listing;
-        let (member, newest) = (change.member, change.newest);
+        let (member, newest) = (self.member_change(key).member, self.member_change(key).newest);
+        if !self.has_device(member) {
+            return Err(ChangeError::MemberFailed.into());
+        }
+        self.member_change(key).step = Step::Listing;
         member.into_iter().for_each(|member| self.engine.pool.io.join(member, newest));
         self.look_at_list(key)
+    }
+
+    /// Whether the device of a member was not lost since the member was admitted.
+    fn has_device(&self, member: Option<MemberPlace>) -> bool {
+        let Some(MemberPlace { device, place }) = member else { return false };
+        let mirror = self.engine.pool.io.mirror(device);
+        mirror.is_some_and(|mirror| mirror.member(place).slot.is_some())
     }
 
     fn is_about_witness(&mut self, key: OperationKey) -> bool {

@@ -318,6 +318,11 @@ impl World {
         members.map(|member| (member.uuid[0], member.state)).collect()
     }
 
+    fn is_returning(&self, number: u8) -> bool {
+        let mut members = self.store.mirrors().flat_map(|mirror| mirror.members);
+        members.any(|member| member.uuid == [number; 16] && member.is_returning)
+    }
+
     fn is_whole(&self) -> bool {
         self.members().iter().all(|(_, state)| *state == MemberState::Current)
     }
@@ -542,6 +547,35 @@ fn a_member_that_returns_sets_aside_what_the_others_set_aside_meanwhile() {
     world.change(Change::ReturnMember { member: member(12, 1) }).unwrap();
     world.finish_resilver();
     assert!(wanted.is_subset(&world.disks[&1].reserved_blocks()));
+}
+
+#[test]
+fn a_device_that_is_lost_while_it_comes_back_does_not_come_back_and_hinders_no_later_try() {
+    let back = || Change::ReturnMember { member: member(12, 1) };
+    let mut refused = 0;
+    for steps in 0.. {
+        let mut world = World::mirrored(6);
+        world.store.lose(1);
+        world.write_something();
+        let tag = world.tag();
+        world.store.change(tag, back());
+        for _ in 0..steps {
+            world.step();
+        }
+        if world.done.contains_key(&tag.0) {
+            break;
+        }
+        let was_returning = world.is_returning(12);
+        world.store.lose(1);
+        let result = world.wait(tag.0);
+        assert!(result.is_err(), "after {steps} steps");
+        assert_eq!(world.members()[1], (12, MemberState::Absent), "after {steps} steps");
+        refused += u64::from(was_returning);
+        world.change(back()).unwrap();
+        world.finish_resilver();
+        each_alone(&world.crash(), &[0, 1], &format!("after {steps} steps"));
+    }
+    assert!(refused > 1, "{refused}");
 }
 
 #[test]
