@@ -84,7 +84,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         return summarize(&[
             measure("setup", setup::run),
             measure("build", build_for_tests),
-            measure("black-box tests", || programs::run(&[Kind::BlackBox], processors())),
+            measure("black-box tests", || programs::run(&[Kind::BlackBox], processors(), || {})),
         ]);
     }
     if options.browser {
@@ -156,7 +156,7 @@ fn everything(options: &Options) -> Result<()> {
 }
 
 /// The tests. Those of our programs leave the processors idle for two fifths of the time; that is for those with what
-/// others wrote.
+/// others wrote, and then for one program more at once.
 fn all_tests(scenarios: &[String]) -> Vec<StepResult> {
     let named = scenarios.iter().flat_map(|name| ["--scenario", name]);
     let kernel: Vec<&str> = ["--kernel"].into_iter().chain(named).collect();
@@ -165,19 +165,14 @@ fn all_tests(scenarios: &[String]) -> Vec<StepResult> {
     if !scenarios.is_empty() {
         others.push(("linux kernel", kernel));
     }
-    std::thread::scope(|scope| {
-        let others = scope.spawn(move || {
-            let of_its_own = |(step, options): (_, Vec<&str>)| {
-                measure(step, || in_the_background(step, &options))
-            };
-            others.into_iter().map(of_its_own).collect::<Vec<_>>()
-        });
-        let own = measure("unit and black-box tests", || {
-            programs::run(&[Kind::Unit, Kind::BlackBox], processors())
-        });
-        let others = others.join().expect("it returns its errors");
-        std::iter::once(own).chain(others).collect()
-    })
+    let mut of_others = Vec::new();
+    let own = measure("unit and black-box tests", || {
+        let of_its_own =
+            |(step, options): (_, Vec<&str>)| measure(step, || in_the_background(step, &options));
+        let before = || of_others.extend(others.into_iter().map(of_its_own));
+        programs::run(&[Kind::Unit, Kind::BlackBox], processors(), before)
+    });
+    std::iter::once(own).chain(of_others).collect()
 }
 
 /// Runs this program with these options of its tests at a lower priority, and shows what it printed when it has

@@ -611,7 +611,7 @@ impl Mirror {
         let member = |member: &Member| MemberStatus {
             uuid: member.uuid,
             slot: member.slot,
-            is_returning: member.is_admitted,
+            is_returning: member.admitted_bytes.is_some(),
             size_bytes: member.size_bytes,
             state: member.state,
             errors: member.errors,

@@ -16,9 +16,10 @@ use super::{binaries_in, tested_folder};
 use crate::{process, workspace};
 
 /// Those whose tests mostly wait: for devices that hang, or daemons that open again.
-const WAITING: [&str; 14] = [
+const WAITING: [&str; 16] = [
     "controller_rounds",
     "controllers",
+    "either_controller",
     "harness",
     "kill_nine",
     "losses",
@@ -30,6 +31,7 @@ const WAITING: [&str; 14] = [
     "rolling_upgrade",
     "take_over",
     "thresholds",
+    "two_owners",
     "witness_device",
 ];
 
@@ -81,8 +83,8 @@ impl Left {
 }
 
 /// Runs all programs of these kinds, in two lanes or one per processor: one begins with those that mostly wait, the others
-/// with the rest. A lane that has none left goes on with the others'.
-pub(super) fn run(kinds: &[Kind], processors: usize) -> Result<()> {
+/// with the rest. A lane that has none left goes on with the others'. One lane more does something else `before`.
+pub(super) fn run(kinds: &[Kind], processors: usize, before: impl FnOnce() + Send) -> Result<()> {
     let (waiting, mut busy): (Vec<Tests>, Vec<Tests>) =
         built(kinds)?.into_iter().partition(|tests| WAITING.contains(&tests.name.as_str()));
     busy.sort_by_key(|tests| {
@@ -99,6 +101,10 @@ pub(super) fn run(kinds: &[Kind], processors: usize) -> Result<()> {
         }
     };
     std::thread::scope(|scope| {
+        scope.spawn(|| {
+            before();
+            work(Lane::Waiting);
+        });
         scope.spawn(|| work(Lane::Waiting));
         for _ in 1..processors.max(2) {
             scope.spawn(|| work(Lane::Busy));

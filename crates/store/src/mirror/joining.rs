@@ -205,7 +205,7 @@ impl Mirror {
         let member = Member {
             state,
             is_listed: false,
-            is_admitted: true,
+            admitted_bytes: Some(spec.size_bytes),
             slot: Some(spec.slot),
             size_bytes: spec.size_bytes,
             ..Member::named(spec.uuid)
@@ -240,15 +240,14 @@ impl Mirror {
         if !member.state.is_away() {
             return Err(MemberRefusal::State);
         }
-        if member.pending > 0 || member.is_admitted {
+        if member.pending > 0 || member.admitted_bytes.is_some() {
             return Err(MemberRefusal::Busy);
         }
         if spec.size_bytes < device_bytes && !member.state.is_witness() {
             return Err(MemberRefusal::TooSmall);
         }
         member.slot = Some(spec.slot);
-        member.is_admitted = true;
-        member.size_bytes = spec.size_bytes;
+        member.admitted_bytes = Some(spec.size_bytes);
         Ok(place)
     }
 
@@ -256,7 +255,7 @@ impl Mirror {
         self.step = self.step.max((newest + 1).saturating_sub(self.list.generation));
         let member = &mut self.members[place];
         member.state = MemberState::Resilvering;
-        (member.is_listed, member.is_admitted) = (true, false);
+        member.takes_part();
         (member.failed_reads, member.is_unreliable) = (0, false);
         self.dirty.is_reserved = false;
         self.fit_regions();
@@ -267,7 +266,7 @@ impl Mirror {
 
     fn dismiss(&mut self, port: &mut Port, place: MemberNumber) {
         self.orphan(port, place);
-        self.members[place].is_admitted = false;
+        self.members[place].admitted_bytes = None;
         if self.members[place].is_listed {
             self.members[place].slot = None;
         }

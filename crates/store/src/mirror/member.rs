@@ -16,8 +16,8 @@ pub(crate) struct Member {
     pub(crate) since: u64,
     /// Whether it belongs to the mirror; if not it is about to join, or has left.
     pub(crate) is_listed: bool,
-    /// Whether a change is looking at its device, to let it join or come back.
-    pub(crate) is_admitted: bool,
+    /// Bytes of its device, while a change looks at it to let it join or come back.
+    pub(crate) admitted_bytes: Option<u64>,
     /// I/O under way.
     pub(crate) pending: usize,
     /// I/O that failed, and blocks that were not what was written.
@@ -39,13 +39,20 @@ impl Member {
             state: MemberState::Current,
             since: 0,
             is_listed: true,
-            is_admitted: false,
+            admitted_bytes: None,
             pending: 0,
             errors: 0,
             failed_reads: 0,
             is_unreliable: false,
             healed_blocks: 0,
         }
+    }
+
+    /// It joins, or comes back, with the device that was looked at. A device that does not changes nothing of
+    /// what lists say of the member (86000742).
+    pub(crate) fn takes_part(&mut self) {
+        self.is_listed = true;
+        self.size_bytes = self.admitted_bytes.take().unwrap_or(self.size_bytes);
     }
 
     /// Whether it may be read.

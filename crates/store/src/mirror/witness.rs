@@ -130,7 +130,8 @@ impl Mirror {
         self.step = self.step.max((newest + 1).saturating_sub(self.list.generation));
         self.reliance.basis = self.reliance.basis.max(newest);
         let member = &mut self.members[place];
-        (member.state, member.is_listed, member.is_admitted) = (MemberState::Witness, true, false);
+        member.state = MemberState::Witness;
+        member.takes_part();
         let is_as_listed =
             self.change.as_ref().is_some_and(|change| change.list.entries == self.entries());
         match &mut self.change {

@@ -578,6 +578,20 @@ fn a_device_that_is_lost_while_it_comes_back_does_not_come_back_and_hinders_no_l
     assert!(refused > 1, "{refused}");
 }
 
+/// Lists told of the size of the device that was refused, and were on their way for good (86000742).
+#[test]
+fn a_larger_device_that_is_refused_holds_up_no_later_change() {
+    let mut world = World::mirrored(7);
+    world.store.lose(1);
+    world.disks.get_mut(&1).unwrap().fails = true;
+    let larger = MemberSpec { size_bytes: 2 * SIZE, ..member(12, 1) };
+    assert!(world.change(Change::ReturnMember { member: larger }).is_err());
+    world.disks.get_mut(&1).unwrap().fails = false;
+    world.change(Change::ReturnMember { member: larger }).unwrap();
+    world.finish_resilver();
+    each_alone(&world.crash(), &[0, 1], "after the return");
+}
+
 #[test]
 fn a_member_that_fails_again_while_it_is_resilvered_comes_back_once_more() {
     let mut world = World::plain(5);

@@ -1,0 +1,414 @@
+//! Stories of an administrator who is busy while devices fail: members are attached, detached, replaced, given back and
+//! held up at random, two commands at once, while devices answer with errors, hang, are pulled and come back, and the
+//! daemon is killed, under a load of all offloads whose answers are checked. After each story everything that was
+//! broken is mended: then the pool must become whole and take commands, whatever it was asked for before.
+//!
+//! `GANTRY_STORIES` says how many are told, `GANTRY_STORY_SEED` which is the first.
+
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use harness::faulty_folder::{EIO, FaultyFolder, Stall};
+use harness::history::Values;
+use harness::history::client::Arena;
+use harness::history::load::Load;
+use harness::members::{members, scrub_until_clean};
+use harness::program::Finished;
+use harness::random::Random;
+use harness::waiting::wait_until;
+use harness::{Array, number, setting, text};
+
+/// The limit after which a device that does not answer is left out.
+const HANG_LIMIT: &str = "2";
+
+/// Blocks of 512 bytes of each of the two LUNs of the load.
+const BLOCKS: u64 = 1024;
+
+const SIZE: &str = "256M";
+
+/// Things that happen in a story.
+const EVENTS: u64 = 12;
+
+/// What is wrong with a folder.
+enum Fault {
+    Errors,
+    Hang(Stall),
+    /// Its files are there under other names.
+    Pulled(Vec<PathBuf>),
+}
+
+/// A file system with devices.
+struct Folder {
+    files: FaultyFolder,
+    fault: Option<Fault>,
+}
+
+impl Folder {
+    fn set_error(&self, error: i32) {
+        self.files.fail_writes(error);
+        self.files.fail_reads(error);
+        self.files.fail_fsync(error);
+    }
+
+    fn devices(&self) -> Result<Vec<PathBuf>> {
+        let entries = std::fs::read_dir(self.files.path())?;
+        let paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
+        Ok(paths
+            .into_iter()
+            .filter(|path| path.extension().is_some_and(|is| is == "img"))
+            .collect())
+    }
+
+    fn pull(&mut self) -> Result<()> {
+        let devices = self.devices()?;
+        for device in &devices {
+            std::fs::rename(device, device.with_extension("away"))?;
+        }
+        self.fault = Some(Fault::Pulled(devices));
+        Ok(())
+    }
+
+    fn mend(&mut self) -> Result<()> {
+        self.set_error(0);
+        if let Some(Fault::Pulled(devices)) = self.fault.take() {
+            for device in devices {
+                std::fs::rename(device.with_extension("away"), &device)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Story {
+    array: Array,
+    folders: Vec<Folder>,
+    arena: Arena,
+    load: Option<Load>,
+    values: Values,
+    runs: u64,
+    random: Random,
+    files: u64,
+    /// Devices that were asked to be replaced, and by which.
+    replaced: Vec<(String, String)>,
+    told: Vec<String>,
+}
+
+impl Story {
+    fn start(seed: u64) -> Result<Self> {
+        let mut array = Array::prepare()?.with_words(&[], &["--hang-limit", HANG_LIMIT]);
+        array.restart()?;
+        let folder = || {
+            let files = FaultyFolder::mount_with_size(3 << 30)?;
+            anyhow::Ok(Folder { files, fault: None })
+        };
+        let folders = (0..4).map(|_| folder()).collect::<Result<Vec<_>>>()?;
+        let [a, b] = [0, 1].map(|at| device(&folders[at], 0));
+        array.gantry(&["pool", "create", "p", "--mirror", "2", &a, &b, "--size", SIZE])?;
+        let lun = |path: &str| Ok(u8::try_from(array.create_lun(path, "16M")?)?);
+        let luns = ["p/a", "p/b"].map(lun).into_iter().collect::<Result<Vec<u8>>>()?;
+        let arena = Arena::of(vec![array.portal()], array.target_name()?, &luns, BLOCKS)?;
+        Ok(Self {
+            array,
+            folders,
+            arena,
+            load: None,
+            values: Values::new(),
+            runs: seed << 16,
+            random: Random::new(seed),
+            files: 0,
+            replaced: Vec::new(),
+            told: Vec::new(),
+        })
+    }
+
+    fn start_load(&mut self) {
+        self.runs += 1;
+        self.load = Some(Load::start(&self.arena, self.runs, std::mem::take(&mut self.values)));
+    }
+
+    fn stop_load(&mut self) -> Result<()> {
+        self.values = self.load.take().context("a load")?.stop()?.after;
+        Ok(())
+    }
+
+    fn is_sound(&self) -> Result<()> {
+        let load = self.load.as_ref().context("a load")?;
+        ensure!(!load.has_ended(), "the load ended");
+        ensure!(self.arena.watch.checked().1 == 0, "answers do not fit together");
+        Ok(())
+    }
+
+    fn pause(&mut self, most_ms: u64) {
+        thread::sleep(Duration::from_millis(self.random.below(most_ms)));
+    }
+
+    /// Each member: its device, and whether it is current.
+    fn members(&self) -> Result<Vec<(String, String)>> {
+        let of = |member: &harness::Value| {
+            Ok((text(member, "/device")?.to_owned(), text(member, "/state")?.to_owned()))
+        };
+        members(&self.array, "p")?.iter().map(of).collect()
+    }
+
+    fn folder_of(&self, device: &str) -> Option<usize> {
+        let is_there = |folder: &Folder| device.contains(&*folder.files.path().to_string_lossy());
+        self.folders.iter().position(is_there)
+    }
+
+    /// A folder to which something may happen: in another one, to which nothing has happened, is a current
+    /// member that nobody asked to leave.
+    fn victim(&mut self) -> Result<Option<usize>> {
+        let is_asked_to_leave = |device: &str| self.replaced.iter().any(|(old, _)| old == device);
+        let mut sure = Vec::new();
+        for (device, state) in self.members()? {
+            let folder = self.folder_of(&device).context("a folder")?;
+            let is_well = self.folders[folder].fault.is_none();
+            if state == "current" && is_well && !is_asked_to_leave(&device) {
+                sure.push(folder);
+            }
+        }
+        let at = self.random.below(self.folders.len() as u64) as usize;
+        let is_spared = self.folders[at].fault.is_some() || !sure.iter().any(|other| *other != at);
+        Ok((!is_spared).then_some(at))
+    }
+
+    fn new_device(&mut self) -> String {
+        self.files += 1;
+        let at = self.random.below(self.folders.len() as u64) as usize;
+        device(&self.folders[at], self.files)
+    }
+
+    fn some_member(&mut self) -> Result<String> {
+        let members = self.members()?;
+        Ok(members[self.random.below(members.len() as u64) as usize].0.clone())
+    }
+
+    /// A command of an administrator. What it asks for may be refused; an answer there must be.
+    fn command(&mut self) -> Result<Vec<String>> {
+        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        Ok(match self.random.below(12) {
+            0 | 1 => words(&["pool", "attach", "p", &self.new_device()]),
+            2 => {
+                // The last current one that works is kept.
+                let Some(at) = self.victim()? else { return self.command() };
+                let members = self.members()?;
+                let of_folder =
+                    |(device, _): &&(String, String)| self.folder_of(device) == Some(at);
+                let Some((leaves, _)) = members.iter().find(of_folder) else {
+                    return self.command();
+                };
+                words(&["pool", "detach", "p", leaves])
+            }
+            3 | 4 => {
+                let (old, new) = (self.some_member()?, self.new_device());
+                self.replaced.push((old.clone(), new.clone()));
+                words(&["pool", "replace", "p", &old, &new])
+            }
+            5 | 6 => words(&["pool", "return", "p", &self.some_member()?]),
+            7 => words(&["pool", "resilver", "p", "pause"]),
+            8 => words(&["pool", "resilver", "p", "resume"]),
+            9 => words(&["pool", "resilver", "p", "cancel", &self.some_member()?]),
+            10 => words(&["scrub", "start", "p"]),
+            _ => words(&["scrub", "stop", "p"]),
+        })
+    }
+
+    /// Gives one command, or two at once.
+    fn administer(&mut self) -> Result<()> {
+        let mut commands = vec![self.command()?];
+        // Two that each may take one of two copies could take both.
+        let is_harmless = |command: &[String]| !command.iter().any(|word| word == "detach");
+        if self.random.below(3) == 0 {
+            commands.push(self.command()?);
+            if !commands.iter().all(|command| is_harmless(command)) {
+                commands.pop();
+            }
+        }
+        let array = &self.array;
+        let answers: Vec<Result<Finished>> = thread::scope(|scope| {
+            let give = |command: &Vec<String>| {
+                let words: Vec<&str> = command.iter().map(String::as_str).collect();
+                array.try_gantry(&words)
+            };
+            let given = commands.iter().map(|command| scope.spawn(move || give(command)));
+            let given: Vec<_> = given.collect();
+            given.into_iter().map(|one| one.join().expect("it does not panic")).collect()
+        });
+        for (command, answer) in commands.iter().zip(answers) {
+            let answer = answer?;
+            self.told.push(format!("{}: {}", command.join(" "), answer.stderr.trim()));
+            ensure!(
+                answer.is_success() || !answer.stderr.trim().is_empty(),
+                "{} was refused without a reason",
+                command.join(" ")
+            );
+        }
+        Ok(())
+    }
+
+    fn misfortune(&mut self) -> Result<()> {
+        let Some(at) = self.victim()? else { return Ok(()) };
+        let folder = &mut self.folders[at];
+        let what = match self.random.below(3) {
+            0 => {
+                folder.set_error(EIO);
+                folder.fault = Some(Fault::Errors);
+                "errors"
+            }
+            1 => {
+                folder.fault = Some(Fault::Hang(folder.files.stall()));
+                "a hang"
+            }
+            _ => {
+                folder.pull()?;
+                "pulled"
+            }
+        };
+        self.told.push(format!("folder {at}: {what}"));
+        Ok(())
+    }
+
+    fn mend(&mut self, at: usize) -> Result<()> {
+        if self.folders[at].fault.is_some() {
+            self.told.push(format!("folder {at} works again"));
+        }
+        self.folders[at].mend()
+    }
+
+    /// A file system that hangs keeps whoever uses it from ending.
+    fn mend_hangs(&mut self) -> Result<()> {
+        for at in 0..self.folders.len() {
+            if matches!(self.folders[at].fault, Some(Fault::Hang(_))) {
+                self.mend(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn kill(&mut self) -> Result<()> {
+        self.mend_hangs()?;
+        self.told.push("kill".to_owned());
+        self.stop_load()?;
+        self.array.kill()?;
+        self.array.restart()?;
+        self.start_load();
+        Ok(())
+    }
+
+    fn event(&mut self) -> Result<()> {
+        match self.random.below(12) {
+            0..6 => self.administer()?,
+            6..9 => self.misfortune()?,
+            9 | 10 => {
+                let at = self.random.below(self.folders.len() as u64) as usize;
+                self.mend(at)?;
+            }
+            _ => self.kill()?,
+        }
+        self.is_sound()?;
+        self.pause(400);
+        Ok(())
+    }
+
+    /// Whether each copy is current, and nobody leaves. What is away is given back.
+    fn is_whole(&self) -> Result<bool> {
+        self.is_sound()?;
+        let members = self.members()?;
+        for (device, _) in members.iter().filter(|(_, state)| state == "absent") {
+            // It may be on its way by itself.
+            self.array.try_gantry(&["pool", "return", "p", device])?;
+        }
+        let has = |device: &str| members.iter().any(|(other, _)| other == device);
+        let is_leaving = self.replaced.iter().any(|(old, new)| has(old) && has(new));
+        Ok(!is_leaving && members.iter().all(|(_, state)| state == "current"))
+    }
+
+    /// Mends everything: then the pool becomes whole, and has two copies again.
+    fn end(&mut self) -> Result<()> {
+        for at in 0..self.folders.len() {
+            self.mend(at)?;
+        }
+        self.array.try_gantry(&["pool", "resilver", "p", "resume"])?;
+        wait_until("the pool is whole", || self.is_whole())?;
+        self.replaced.clear();
+        loop {
+            let members = self.members()?;
+            match members.len() {
+                2 => break,
+                1 => {
+                    let new = self.new_device();
+                    self.array.gantry(&["pool", "attach", "p", &new])?;
+                }
+                _ => drop(self.array.gantry(&["pool", "detach", "p", &members[0].0])?),
+            }
+            wait_until("the pool is whole", || self.is_whole())?;
+        }
+        scrub_until_clean(&self.array, "p", 4)?;
+        let tasks = self.array.gantry_json(&["task", "list"])?;
+        let is_over = |task: &harness::Value| task["state"] != "running";
+        let tasks = tasks.as_array().context("tasks")?;
+        ensure!(tasks.iter().all(is_over), "{tasks:#?}");
+        let (rounds, _) = self.arena.watch.checked();
+        wait_until("answers are checked", || {
+            self.is_sound()?;
+            Ok(self.arena.watch.checked().0 >= rounds + 2)
+        })?;
+        self.clean_up()
+    }
+
+    /// Removes files that are no devices of the pool any more.
+    fn clean_up(&self) -> Result<()> {
+        let members = self.members()?;
+        for path in self.folders.iter().map(Folder::devices).collect::<Result<Vec<_>>>()?.concat() {
+            let is_member =
+                |(device, _): &(String, String)| device.ends_with(&*path.to_string_lossy());
+            if !members.iter().any(is_member) {
+                std::fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tell(&mut self) -> Result<()> {
+        self.told.clear();
+        for _ in 0..EVENTS {
+            self.event()?;
+        }
+        self.end()
+    }
+
+    fn what_is_known(&self) -> String {
+        let pool = self.array.gantry_json(&["pool", "show", "p"]);
+        let tasks = self.array.gantry_json(&["task", "list"]);
+        let log = self.array.log();
+        format!("{}\n{pool:#?}\n{tasks:#?}\n{log}", self.told.join("\n"))
+    }
+}
+
+/// The name of a device in a folder.
+fn device(folder: &Folder, number: u64) -> String {
+    format!("file:{}", folder.files.file(&format!("d{number}.img")).display())
+}
+
+#[test]
+fn a_pool_becomes_whole_whatever_an_administrator_does_while_devices_fail() -> Result<()> {
+    let (stories, seed) = (setting("GANTRY_STORIES", 4)?, setting("GANTRY_STORY_SEED", 1)?);
+    let mut story = Story::start(seed)?;
+    story.start_load();
+    for number in 0..stories {
+        let told = story.tell();
+        if let Err(error) = told {
+            let known = story.what_is_known();
+            let host = story.load.take().filter(Load::has_ended).map(|load| load.stop().err());
+            anyhow::bail!("story {number}: {error:#}\n{known}\n{host:?}");
+        }
+        println!("story {number}: {} events", story.told.len());
+    }
+    story.stop_load()?;
+    let pool = story.array.gantry_json(&["pool", "show", "p"])?;
+    ensure!(text(&pool, "/state")? == "ready", "{pool}");
+    ensure!(number(&pool, "/bad_blocks").unwrap_or(0) == 0, "{pool}");
+    Ok(())
+}
