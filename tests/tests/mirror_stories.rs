@@ -26,7 +26,7 @@ const HANG_LIMIT: &str = "2";
 /// Blocks of 512 bytes of each of the two LUNs of the load.
 const BLOCKS: u64 = 1024;
 
-const SIZE: &str = "256M";
+const SIZE: &str = "1G";
 
 /// Things that happen in a story.
 const EVENTS: u64 = 12;
@@ -34,7 +34,9 @@ const EVENTS: u64 = 12;
 /// What is wrong with a folder.
 enum Fault {
     Errors,
-    Hang(Stall),
+    Hang {
+        _until: Stall,
+    },
     /// Its files are there under other names.
     Pulled(Vec<PathBuf>),
 }
@@ -258,7 +260,7 @@ impl Story {
                 "errors"
             }
             1 => {
-                folder.fault = Some(Fault::Hang(folder.files.stall()));
+                folder.fault = Some(Fault::Hang { _until: folder.files.stall() });
                 "a hang"
             }
             _ => {
@@ -280,7 +282,7 @@ impl Story {
     /// A file system that hangs keeps whoever uses it from ending.
     fn mend_hangs(&mut self) -> Result<()> {
         for at in 0..self.folders.len() {
-            if matches!(self.folders[at].fault, Some(Fault::Hang(_))) {
+            if matches!(self.folders[at].fault, Some(Fault::Hang { .. })) {
                 self.mend(at)?;
             }
         }
@@ -401,6 +403,7 @@ fn a_pool_becomes_whole_whatever_an_administrator_does_while_devices_fail() -> R
         let told = story.tell();
         if let Err(error) = told {
             let known = story.what_is_known();
+            story.mend_hangs()?;
             let host = story.load.take().filter(Load::has_ended).map(|load| load.stop().err());
             anyhow::bail!("story {number}: {error:#}\n{known}\n{host:?}");
         }

@@ -611,10 +611,11 @@ impl World {
         let has_mirrors = self.profile.mirrors.is_some();
         let is_current = !has_mirrors || self.is_current_slot(device, slot);
         let is_counted = is_current && (!has_mirrors || self.audits_current_copies());
-        // One that drops writes drops what is to set space aside, too (51001335).
+        // One that drops writes drops what is to set space aside, too (51001335), also while it is asked to leave
+        // (86001956).
         let is_spoilt = self.slots.devices[device]
             .iter()
-            .any(|member| member.slot == slot && member.state == slots::State::Spoilt);
+            .any(|member| member.slot == slot && member.is_spoilt());
         let is_asked = is_current && !is_spoilt && *offset >= SUPERBLOCKS_END * BLOCK;
         if is_asked && !self.disks[slot].is_housed(*offset, length) {
             return violation(format!(

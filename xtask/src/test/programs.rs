@@ -16,7 +16,7 @@ use super::{binaries_in, tested_folder};
 use crate::{process, workspace};
 
 /// Those whose tests mostly wait: for devices that hang, or daemons that open again.
-const WAITING: [&str; 16] = [
+const WAITING: [&str; 17] = [
     "controller_rounds",
     "controllers",
     "either_controller",
@@ -24,6 +24,7 @@ const WAITING: [&str; 16] = [
     "kill_nine",
     "losses",
     "mirror_checks",
+    "mirror_stories",
     "mirror_upkeep",
     "mirrors",
     "outages_hosts",
