@@ -7,7 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use harness::faulty_folder::FaultyFolder;
 use harness::http::Request;
+use harness::waiting::wait_until;
 use harness::{Array, Value, text};
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -107,6 +109,39 @@ fn a_member_that_is_filled_is_a_task_that_rests_over_a_restart_and_goes_on() -> 
     assert!(metrics.contains("gantry_mirror_degraded{pool=\"p\",mirror=\"0\"} 0"), "{metrics}");
     assert!(!metrics.contains("gantry_mirror_resilver_paused{"), "{metrics}");
     Ok(())
+}
+
+#[test]
+fn new_devices_that_hang_hold_up_others_for_half_a_minute_and_leave_no_files() -> Result<()> {
+    let array = resting()?;
+    let disk = FaultyFolder::mount()?;
+    let stall = disk.stall();
+    let device = |name: &str| file(&disk.file(name));
+    // As many as are made at once.
+    let mut commands = vec![["pool", "attach", "p"].map(str::to_owned).to_vec()];
+    commands[0].push(device("m.img"));
+    for number in 1..8 {
+        let pool = format!("q{number}");
+        let words = ["pool", "create", &pool, &device(&format!("{pool}.img")), "--size", "1G"];
+        commands.push(words.map(str::to_owned).to_vec());
+    }
+    let answers: Vec<_> = thread::scope(|scope| {
+        let give = |words: &Vec<String>| {
+            array.try_gantry(&words.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        let given: Vec<_> = commands.iter().map(|words| scope.spawn(move || give(words))).collect();
+        given.into_iter().map(|one| one.join().expect("it does not panic")).collect()
+    });
+    for answer in answers {
+        let answer = answer?;
+        ensure!(!answer.is_success() && answer.stderr.contains("has not answered"), "{answer:?}");
+    }
+    // Nothing is claimed or configured any more, and there is room for others.
+    array.gantry(&["pool", "attach", "p", &file(&array.beside("c.img"))])?;
+    array.gantry(&["pool", "create", "q1", &file(&array.beside("q1.img")), "--size", "1G"])?;
+    drop(stall);
+    let is_empty = || Ok(std::fs::read_dir(disk.path())?.next().is_none());
+    wait_until("the files that were given up are removed", is_empty)
 }
 
 #[test]

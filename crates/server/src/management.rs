@@ -618,6 +618,7 @@ impl Management {
     pub(crate) fn keep_house(&mut self, plane: &mut DataPlane) {
         self.go_on_resuming(plane);
         self.go_on_opening(plane);
+        self.give_up_late_jobs(plane);
         self.look_at_mirrors(plane);
         self.look_at_departures(plane);
         self.look_at_spares();

@@ -1,7 +1,8 @@
 //! Background jobs, each in a thread of its own: making, growing, closing and removing the files of
 //! devices. The reactor, and with it every host, goes on meanwhile.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Instant;
 
 use api::Problem;
 use array::PoolDevice;
@@ -19,9 +20,9 @@ use super::{Caller, Management, Progress};
 use crate::data_plane::DataPlane;
 use crate::guard::guarded;
 use crate::http::{Mailbox, Message};
-use crate::limits::{JOBS_MAX, JOBS_WAITING_MAX};
+use crate::limits::{JOB_PATIENCE, JOBS_LATE_MAX, JOBS_MAX, JOBS_WAITING_MAX};
 use crate::options::IoMethod;
-use crate::pool::OpenDevice;
+use crate::pool::{OpenDevice, remove_device};
 
 /// Work for another thread.
 pub(super) enum Job {
@@ -80,8 +81,18 @@ impl Job {
         }
     }
 
+    /// What becomes of it if a device does not answer.
+    fn when_late(&self) -> WhenLate {
+        match self {
+            Self::Background(_) => WhenLate::LetBe,
+            Self::Make { making, .. } if making.origin == Origin::There => WhenLate::Answer,
+            Self::Make { .. } | Self::Grow { .. } => WhenLate::GiveUp(self.failed()),
+            Self::Open(_) | Self::Compare(_) | Self::Look(_) => WhenLate::Answer,
+        }
+    }
+
     /// What goes on if the job is not done, or ends by a mistake of ours.
-    fn failed(&self) -> Box<dyn FnOnce(Problem) -> After + Send> {
+    fn failed(&self) -> Failed {
         match self {
             Self::Background(_) => Box::new(|problem| After::Background(Err(problem))),
             Self::Make { then, .. } => {
@@ -108,6 +119,28 @@ impl Job {
     }
 }
 
+/// What goes on without the job's result.
+type Failed = Box<dyn FnOnce(Problem) -> After + Send>;
+
+/// What becomes of a job that has not ended within [`JOB_PATIENCE`]: a device does not answer.
+enum WhenLate {
+    /// Nobody waits for it.
+    LetBe,
+    /// Whoever waits is told so; the work goes on when the device answers.
+    Answer,
+    /// The work goes on without it, as failed; what comes of it is undone.
+    GiveUp(Failed),
+}
+
+/// A job that was begun.
+struct UnderWay {
+    caller: Caller,
+    /// When it got a thread.
+    since: Option<Instant>,
+    /// `None` once it is late.
+    when_late: Option<WhenLate>,
+}
+
 /// A job that has ended.
 pub(crate) struct Finished {
     number: u64,
@@ -118,7 +151,9 @@ pub(crate) struct Finished {
 pub(super) struct Jobs {
     mailbox: Mailbox,
     last: u64,
-    callers: HashMap<u64, Caller>,
+    under_way: HashMap<u64, UnderWay>,
+    /// Jobs that others do not wait for any more, since a device does not answer: they have threads besides.
+    late: HashSet<u64>,
     running: usize,
     waiting: VecDeque<(u64, Job)>,
     /// Jobs that open what is there, and the pools whose devices they open, or no name for a member.
@@ -130,19 +165,21 @@ pub(super) struct Jobs {
 
 impl Jobs {
     pub(super) fn new(mailbox: Mailbox) -> Self {
-        let (callers, waiting, opening) = (HashMap::new(), VecDeque::new(), HashMap::new());
-        Self { mailbox, last: 0, callers, running: 0, waiting, opening }
+        let (under_way, waiting, opening) = (HashMap::new(), VecDeque::new(), HashMap::new());
+        let late = HashSet::new();
+        Self { mailbox, last: 0, under_way, late, running: 0, waiting, opening }
     }
 
     /// Whether another job may begin.
     pub(super) fn has_room(&self) -> bool {
-        self.waiting.len() < JOBS_WAITING_MAX
+        self.waiting.len() < JOBS_WAITING_MAX && self.late.len() < JOBS_LATE_MAX
     }
 
     /// Begins a job. To be asked only while there is room.
     pub(super) fn begin(&mut self, job: Job, caller: Caller) {
         self.last += 1;
-        self.callers.insert(self.last, caller);
+        let when_late = Some(job.when_late());
+        self.under_way.insert(self.last, UnderWay { caller, since: None, when_late });
         if job.has_own_thread() {
             let pool = if let Job::Open(opening) = &job { opening.name() } else { "" };
             self.opening.insert(self.last, pool.to_owned());
@@ -152,9 +189,9 @@ impl Jobs {
         self.start();
     }
 
-    /// Whether a job is under way, besides those that open devices.
+    /// Whether a job is under way, besides those that open devices, and those whose device does not answer.
     pub(super) fn is_busy(&self) -> bool {
-        self.callers.len() > self.opening.len()
+        self.running > 0 || !self.waiting.is_empty()
     }
 
     /// Whether devices of a pool are being opened.
@@ -165,16 +202,31 @@ impl Jobs {
     /// Who waits for that.
     pub(super) fn caller_of_opening(&mut self, pool: &str) -> Option<&mut Caller> {
         let (number, _) = self.opening.iter().find(|(_, name)| *name == pool)?;
-        self.callers.get_mut(number)
+        self.under_way.get_mut(number).map(|job| &mut job.caller)
     }
 
-    /// A job has ended: others may begin. Returns who waits for it.
-    fn end(&mut self, number: u64) -> Caller {
-        if self.opening.remove(&number).is_none() {
+    /// A job has ended: others may begin. Returns who waits for it; `None` if it was given up.
+    fn end(&mut self, number: u64) -> Option<Caller> {
+        let has_own_thread = self.opening.remove(&number).is_some();
+        if !self.late.remove(&number) && !has_own_thread {
             self.running -= 1;
             self.start();
         }
-        self.callers.remove(&number).unwrap_or_default()
+        self.under_way.remove(&number).map(|job| job.caller)
+    }
+
+    /// The jobs that have just become late: others may begin in their place.
+    fn take_late(&mut self, now: Instant) -> Vec<(u64, WhenLate)> {
+        let is_late = |since: Instant| now.saturating_duration_since(since) >= JOB_PATIENCE;
+        let late = self.under_way.iter_mut().filter(|(_, job)| job.since.is_some_and(is_late));
+        let late = late.filter_map(|(number, job)| Some((*number, job.when_late.take()?)));
+        let late: Vec<(u64, WhenLate)> = late.collect();
+        for (number, _) in late.iter().filter(|(number, _)| !self.opening.contains_key(number)) {
+            self.late.insert(*number);
+            self.running -= 1;
+        }
+        self.start();
+        late
     }
 
     /// Starts what waits, as far as there may be threads.
@@ -187,7 +239,10 @@ impl Jobs {
         }
     }
 
-    fn spawn(&self, number: u64, job: Job) {
+    fn spawn(&mut self, number: u64, job: Job) {
+        if let Some(begun) = self.under_way.get_mut(&number) {
+            begun.since = Some(Instant::now());
+        }
         let (mailbox, failed, not_begun) = (self.mailbox.clone(), job.failed(), job.failed());
         let thread = std::thread::Builder::new().name("job".to_owned());
         let begun = thread.spawn(move || {
@@ -200,6 +255,12 @@ impl Jobs {
         }
     }
 }
+
+const GOES_ON: &str =
+    "a device has not answered for 30 s: the array goes on when it does; see to that device";
+
+const GIVEN_UP: &str =
+    "a device has not answered for 30 s: nothing was changed; see to it, or choose another one";
 
 impl Management {
     /// Goes on with what would wait for a job, if too many wait already.
@@ -216,9 +277,45 @@ impl Management {
     /// Goes on with what waited for a job.
     pub(crate) fn job_ended(&mut self, plane: &mut DataPlane, finished: Finished) {
         let Finished { number, after } = finished;
-        let caller = self.jobs.end(number);
+        let Some(caller) = self.jobs.end(number) else {
+            return self.undo_job(after);
+        };
         let outcome = self.guarded(|management| management.after_job(plane, number, after));
         self.proceed(plane, outcome, caller);
+    }
+
+    /// Goes on without jobs whose devices do not answer.
+    pub(super) fn give_up_late_jobs(&mut self, plane: &mut DataPlane) {
+        for (number, when_late) in self.jobs.take_late(Instant::now()) {
+            match when_late {
+                WhenLate::LetBe => {}
+                WhenLate::Answer => {
+                    let job = self.jobs.under_way.get_mut(&number);
+                    if let Some(reply) = job.and_then(|job| job.caller.reply.take()) {
+                        let caller = Caller { reply: Some(reply), ..Caller::default() };
+                        self.answer(caller, Err(unavailable(&GOES_ON)));
+                    }
+                }
+                WhenLate::GiveUp(failed) => {
+                    let job = self.jobs.under_way.remove(&number);
+                    let caller = job.map(|job| job.caller).unwrap_or_default();
+                    let after = failed(unavailable(&GIVEN_UP));
+                    let outcome =
+                        self.guarded(|management| management.after_job(plane, number, after));
+                    self.proceed(plane, outcome, caller);
+                }
+            }
+        }
+    }
+
+    /// A job has ended that was given up: devices that were made are closed, and their new files removed.
+    fn undo_job(&mut self, after: After) {
+        if let After::Made(_, Ok((devices, opened))) = after {
+            self.in_background(move || {
+                drop(opened);
+                devices.iter().for_each(remove_device);
+            });
+        }
     }
 
     fn after_job(
