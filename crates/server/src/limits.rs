@@ -220,7 +220,7 @@ pub const PASSWORDS_WAITING_OF_ONE_MAX: usize = 4;
 /// wait.
 pub const JOBS_MAX: usize = 8;
 
-/// After so long whoever waits for such a job is told that a device does not answer, and others begin in its place.
+/// After so long whoever waits for such a job is told so by 409, and others begin in its place.
 pub const JOB_PATIENCE: Duration = Duration::from_secs(30);
 
 /// Jobs whose devices do not answer, each with a thread; with more, a request for another job is answered 503.

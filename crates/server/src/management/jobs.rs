@@ -15,7 +15,7 @@ use super::facts::Facts;
 use super::opening::{Opened, Opening};
 use super::pool_import::{Looked, Looking};
 use super::pool_records::{Compared, Comparing};
-use super::problems::{internal, unavailable};
+use super::problems::{conflict, internal, unavailable};
 use super::{Caller, Management, Progress};
 use crate::data_plane::DataPlane;
 use crate::guard::guarded;
@@ -293,13 +293,13 @@ impl Management {
                     let job = self.jobs.under_way.get_mut(&number);
                     if let Some(reply) = job.and_then(|job| job.caller.reply.take()) {
                         let caller = Caller { reply: Some(reply), ..Caller::default() };
-                        self.answer(caller, Err(unavailable(&GOES_ON)));
+                        self.answer(caller, Err(conflict(&GOES_ON)));
                     }
                 }
                 WhenLate::GiveUp(failed) => {
                     let job = self.jobs.under_way.remove(&number);
                     let caller = job.map(|job| job.caller).unwrap_or_default();
-                    let after = failed(unavailable(&GIVEN_UP));
+                    let after = failed(conflict(&GIVEN_UP));
                     let outcome =
                         self.guarded(|management| management.after_job(plane, number, after));
                     self.proceed(plane, outcome, caller);
