@@ -349,12 +349,9 @@ impl Management {
         }
     }
 
-    /// Has something done that nobody waits for.
+    /// Has something done that nobody waits for, whatever else is under way: given up here it would close devices
+    /// on this thread.
     pub(super) fn in_background(&mut self, work: impl FnOnce() + Send + 'static) {
-        if self.jobs.has_room() {
-            self.jobs.begin(Job::Background(Box::new(work)), Caller::default());
-        } else {
-            tracing::error!("too much is under way: a file was left as it is");
-        }
+        self.jobs.begin(Job::Background(Box::new(work)), Caller::default());
     }
 }
