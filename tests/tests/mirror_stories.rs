@@ -343,7 +343,11 @@ impl Story {
                     let new = self.new_device();
                     self.array.gantry(&["pool", "attach", "p", &new])?;
                 }
-                _ => drop(self.array.gantry(&["pool", "detach", "p", &members[0].0])?),
+                _ => wait_until("a member leaves", || {
+                    // One that was replaced may be leaving just now: then this is refused.
+                    let left = self.array.try_gantry(&["pool", "detach", "p", &members[0].0])?;
+                    Ok(left.is_success())
+                })?,
             }
             wait_until("the pool is whole", || self.is_whole())?;
         }
