@@ -9,6 +9,7 @@ use array::PoolDevice;
 use control::devices::{AfterMaking, Growing, Made, Making, Origin};
 use control::procedures::OpenDevices;
 use device::Device;
+use tokio::sync::oneshot;
 
 use super::devices::{DeviceGrowth, GrownDevice, grow_devices, make_devices, take_growth};
 use super::facts::Facts;
@@ -19,7 +20,7 @@ use super::problems::{conflict, internal, unavailable};
 use super::{Caller, Management, Progress};
 use crate::data_plane::DataPlane;
 use crate::guard::guarded;
-use crate::http::{Mailbox, Message};
+use crate::http::{Mailbox, Message, Reply};
 use crate::limits::{JOB_PATIENCE, JOBS_LATE_MAX, JOBS_MAX, JOBS_WAITING_MAX};
 use crate::options::IoMethod;
 use crate::pool::{OpenDevice, remove_device};
@@ -81,13 +82,13 @@ impl Job {
         }
     }
 
-    /// What becomes of it if a device does not answer.
-    fn when_late(&self) -> WhenLate {
+    /// What goes on instead if a device does not answer; `None` if nothing waits for the job, or it is never given
+    /// up.
+    fn instead(&self) -> Option<Failed> {
         match self {
-            Self::Background(_) => WhenLate::LetBe,
-            Self::Make { making, .. } if making.origin == Origin::There => WhenLate::Answer,
-            Self::Make { .. } | Self::Grow { .. } => WhenLate::GiveUp(self.failed()),
-            Self::Open(_) | Self::Compare(_) | Self::Look(_) => WhenLate::Answer,
+            Self::Make { making, .. } if making.origin == Origin::There => None,
+            Self::Make { .. } | Self::Grow { .. } => Some(self.failed()),
+            Self::Background(_) | Self::Open(_) | Self::Compare(_) | Self::Look(_) => None,
         }
     }
 
@@ -122,23 +123,19 @@ impl Job {
 /// What goes on without the job's result.
 type Failed = Box<dyn FnOnce(Problem) -> After + Send>;
 
-/// What becomes of a job that has not ended within [`JOB_PATIENCE`]: a device does not answer.
-enum WhenLate {
-    /// Nobody waits for it.
-    LetBe,
-    /// Whoever waits is told so; the work goes on when the device answers.
-    Answer,
-    /// The work goes on without it, as failed; what comes of it is undone.
-    GiveUp(Failed),
-}
-
 /// A job that was begun.
 struct UnderWay {
     caller: Caller,
     /// When it got a thread.
     since: Option<Instant>,
-    /// `None` once it is late.
-    when_late: Option<WhenLate>,
+    instead: Option<Failed>,
+}
+
+impl UnderWay {
+    /// Whether it should have ended: a device does not answer.
+    fn is_late(&self, now: Instant) -> bool {
+        self.since.is_some_and(|since| now.saturating_duration_since(since) >= JOB_PATIENCE)
+    }
 }
 
 /// A job that has ended.
@@ -178,8 +175,8 @@ impl Jobs {
     /// Begins a job. To be asked only while there is room.
     pub(super) fn begin(&mut self, job: Job, caller: Caller) {
         self.last += 1;
-        let when_late = Some(job.when_late());
-        self.under_way.insert(self.last, UnderWay { caller, since: None, when_late });
+        let instead = job.instead();
+        self.under_way.insert(self.last, UnderWay { caller, since: None, instead });
         if job.has_own_thread() {
             let pool = if let Job::Open(opening) = &job { opening.name() } else { "" };
             self.opening.insert(self.last, pool.to_owned());
@@ -215,18 +212,34 @@ impl Jobs {
         self.under_way.remove(&number).map(|job| job.caller)
     }
 
-    /// The jobs that have just become late: others may begin in their place.
-    fn take_late(&mut self, now: Instant) -> Vec<(u64, WhenLate)> {
-        let is_late = |since: Instant| now.saturating_duration_since(since) >= JOB_PATIENCE;
-        let late = self.under_way.iter_mut().filter(|(_, job)| job.since.is_some_and(is_late));
-        let late = late.filter_map(|(number, job)| Some((*number, job.when_late.take()?)));
-        let late: Vec<(u64, WhenLate)> = late.collect();
-        for (number, _) in late.iter().filter(|(number, _)| !self.opening.contains_key(number)) {
-            self.late.insert(*number);
-            self.running -= 1;
-        }
+    /// Who waits for jobs with threads of their own that are late.
+    fn take_late_replies(&mut self, now: Instant) -> Vec<oneshot::Sender<Reply>> {
+        let Self { under_way, opening, .. } = self;
+        let own = under_way.iter_mut().filter(|(number, _)| opening.contains_key(number));
+        let late = own.filter(|(_, job)| job.is_late(now));
+        late.filter_map(|(_, job)| job.caller.reply.take()).collect()
+    }
+
+    /// The other jobs that have just become late: more may begin in their place. Those that are given up are returned,
+    /// with who waits for them and what goes on instead.
+    fn give_up_late(&mut self, now: Instant) -> Vec<(u64, Caller, Failed)> {
+        let is_new =
+            |number: &u64| !self.opening.contains_key(number) && !self.late.contains(number);
+        let late = self.under_way.iter().filter(|(number, job)| is_new(number) && job.is_late(now));
+        let late: Vec<u64> = late.map(|(number, _)| *number).collect();
+        self.running -= late.len();
+        self.late.extend(&late);
         self.start();
-        late
+        let mut given_up = Vec::new();
+        for number in late {
+            if let Some(instead) =
+                self.under_way.get_mut(&number).and_then(|job| job.instead.take())
+                && let Some(UnderWay { caller, .. }) = self.under_way.remove(&number)
+            {
+                given_up.push((number, caller, instead));
+            }
+        }
+        given_up
     }
 
     /// Starts what waits, as far as there may be threads.
@@ -286,25 +299,15 @@ impl Management {
 
     /// Goes on without jobs whose devices do not answer.
     pub(super) fn give_up_late_jobs(&mut self, plane: &mut DataPlane) {
-        for (number, when_late) in self.jobs.take_late(Instant::now()) {
-            match when_late {
-                WhenLate::LetBe => {}
-                WhenLate::Answer => {
-                    let job = self.jobs.under_way.get_mut(&number);
-                    if let Some(reply) = job.and_then(|job| job.caller.reply.take()) {
-                        let caller = Caller { reply: Some(reply), ..Caller::default() };
-                        self.answer(caller, Err(conflict(&GOES_ON)));
-                    }
-                }
-                WhenLate::GiveUp(failed) => {
-                    let job = self.jobs.under_way.remove(&number);
-                    let caller = job.map(|job| job.caller).unwrap_or_default();
-                    let after = failed(conflict(&GIVEN_UP));
-                    let outcome =
-                        self.guarded(|management| management.after_job(plane, number, after));
-                    self.proceed(plane, outcome, caller);
-                }
-            }
+        let now = Instant::now();
+        for reply in self.jobs.take_late_replies(now) {
+            let caller = Caller { reply: Some(reply), ..Caller::default() };
+            self.answer(caller, Err(conflict(&GOES_ON)));
+        }
+        for (number, caller, instead) in self.jobs.give_up_late(now) {
+            let after = instead(conflict(&GIVEN_UP));
+            let outcome = self.guarded(|management| management.after_job(plane, number, after));
+            self.proceed(plane, outcome, caller);
         }
     }
 
