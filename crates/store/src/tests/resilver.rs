@@ -631,7 +631,7 @@ fn a_member_that_returns_while_space_is_being_set_aside_sets_all_of_it_aside() {
         let tag = world.tag();
         let range = ByteRange::new(at << 20, 1 << 20);
         let data = Bytes::from(content(at + 1).repeat(256));
-        world.store.submit(tag, large, Request::Write { range, data: data.into() });
+        world.store.submit(tag, large, Request::Write { range, data });
         let is_held = |world: &World| world.pending.iter().any(|io| is_head(&io.operation));
         while !world.done.contains_key(&tag.0) && !is_held(&world) {
             world.step_without(is_head);
