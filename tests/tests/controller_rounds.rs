@@ -165,20 +165,9 @@ impl Bench {
         self.pair.wait_for(self.controller(side), state)
     }
 
-    fn is_sound(&self) -> Result<()> {
-        let load = self.load.as_ref().context("a load")?;
-        ensure!(!load.has_ended(), "the load ended");
-        ensure!(self.arena.watch.checked().1 == 0, "answers do not fit together");
-        Ok(())
-    }
-
     /// Waits until all that was answered so far, and a whole round of the load after it, is checked.
     fn wait_until_checked(&self) -> Result<()> {
-        let (rounds, _) = self.arena.watch.checked();
-        wait_until("answers are checked", || {
-            self.is_sound()?;
-            Ok(self.arena.watch.checked().0 >= rounds + 2)
-        })
+        self.load.as_ref().context("a load")?.wait_until_checked(&self.arena)
     }
 
     /// Does it to the controller that has the pool; tells which one has it afterwards, if that must be so.

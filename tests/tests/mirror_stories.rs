@@ -136,17 +136,14 @@ impl Story {
     }
 
     fn is_sound(&self) -> Result<()> {
-        let load = self.load.as_ref().context("a load")?;
-        ensure!(!load.has_ended(), "the load ended");
-        ensure!(self.arena.watch.checked().1 == 0, "answers do not fit together");
-        Ok(())
+        self.load.as_ref().context("a load")?.is_sound(&self.arena)
     }
 
     fn pause(&mut self, most_ms: u64) {
         thread::sleep(Duration::from_millis(self.random.below(most_ms)));
     }
 
-    /// Each member: its device, and whether it is current.
+    /// Each member: its device, and its state.
     fn members(&self) -> Result<Vec<(String, String)>> {
         let of = |member: &harness::Value| {
             Ok((text(member, "/device")?.to_owned(), text(member, "/state")?.to_owned()))
@@ -356,11 +353,7 @@ impl Story {
         let is_over = |task: &harness::Value| task["state"] != "running";
         let tasks = tasks.as_array().context("tasks")?;
         ensure!(tasks.iter().all(is_over), "{tasks:#?}");
-        let (rounds, _) = self.arena.watch.checked();
-        wait_until("answers are checked", || {
-            self.is_sound()?;
-            Ok(self.arena.watch.checked().0 >= rounds + 2)
-        })?;
+        self.load.as_ref().context("a load")?.wait_until_checked(&self.arena)?;
         self.clean_up()
     }
 

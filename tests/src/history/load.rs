@@ -9,6 +9,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use super::Values;
 use super::client::Arena;
 use super::run::{Report, Scale, run_until};
+use crate::waiting::wait_until;
 
 /// Six clients at work.
 #[derive(Debug)]
@@ -30,6 +31,28 @@ impl Load {
     /// Whether they have stopped by themselves: something was wrong.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
+    }
+
+    /// Whether all was right so far on the blocks on which they were started.
+    ///
+    /// # Errors
+    /// When they have stopped by themselves, or answers do not fit together.
+    pub fn is_sound(&self, arena: &Arena) -> Result<()> {
+        ensure!(!self.has_ended(), "the load ended");
+        ensure!(arena.watch.checked().1 == 0, "answers do not fit together");
+        Ok(())
+    }
+
+    /// Waits until all that was read in a whole round of theirs is checked.
+    ///
+    /// # Errors
+    /// The same, or when it takes too long.
+    pub fn wait_until_checked(&self, arena: &Arena) -> Result<()> {
+        let (rounds, _) = arena.watch.checked();
+        wait_until("answers are checked", || {
+            self.is_sound(arena)?;
+            Ok(arena.watch.checked().0 >= rounds + 2)
+        })
     }
 
     /// Lets them stop, and tells what came of it.

@@ -172,7 +172,7 @@ impl Jobs {
         self.waiting.len() < JOBS_WAITING_MAX && self.late.len() < JOBS_LATE_MAX
     }
 
-    /// Begins a job. To be asked only while there is room.
+    /// Begins a job. One that somebody asks for is begun only while there is room.
     pub(super) fn begin(&mut self, job: Job, caller: Caller) {
         self.last += 1;
         let instead = job.instead();
