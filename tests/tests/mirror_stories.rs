@@ -1,7 +1,8 @@
 //! Stories of an administrator who is busy while devices fail: members are attached, detached, replaced, given back and
-//! held up at random, two commands at once, while devices answer with errors, hang, are pulled and come back, and the
-//! daemon is killed, under a load of all offloads whose answers are checked. After each story everything that was
-//! broken is mended: then the pool must become whole and take commands, whatever it was asked for before.
+//! held up at random, mirrors join, grow and leave, spares step in, snapshots come and go, two commands at once, while
+//! devices answer with errors, hang, are pulled and come back, the daemon is killed and the pool exported and imported,
+//! under a load of all offloads whose answers are checked. After each story everything that was broken is mended: then
+//! the pool must become whole and take commands, whatever it was asked for before.
 //!
 //! `GANTRY_STORIES` says how many are told, `GANTRY_STORY_SEED` which is the first.
 
@@ -14,11 +15,11 @@ use harness::faulty_folder::{EIO, FaultyFolder, Stall};
 use harness::history::Values;
 use harness::history::client::Arena;
 use harness::history::load::Load;
-use harness::members::{members, scrub_until_clean};
+use harness::members::scrub_until_clean;
 use harness::program::Finished;
 use harness::random::Random;
 use harness::waiting::wait_until;
-use harness::{Array, number, setting, text};
+use harness::{Array, Value, number, setting, text};
 
 /// The limit after which a device that does not answer is left out.
 const HANG_LIMIT: &str = "2";
@@ -26,10 +27,14 @@ const HANG_LIMIT: &str = "2";
 /// Blocks of 512 bytes of each of the two LUNs of the load.
 const BLOCKS: u64 = 1024;
 
-const SIZE: &str = "1G";
+/// Size of the members of the first mirror, and of the mirrors that join it.
+const SIZES: [&str; 2] = ["1G", "128M"];
+
+/// Mirrors that a pool has at most in a story.
+const MIRRORS_MAX: usize = 3;
 
 /// Things that happen in a story.
-const EVENTS: u64 = 12;
+const EVENTS: u64 = 16;
 
 /// What is wrong with a folder.
 enum Fault {
@@ -97,17 +102,30 @@ struct Story {
     told: Vec<String>,
 }
 
+/// A member of a mirror, as the array tells of it.
+struct Member {
+    device: String,
+    state: String,
+}
+
+impl Member {
+    fn of(member: &Value) -> Result<Self> {
+        let [device, state] = ["/device", "/state"].map(|at| text(member, at).map(str::to_owned));
+        Ok(Self { device: device?, state: state? })
+    }
+}
+
 impl Story {
     fn start(seed: u64) -> Result<Self> {
         let mut array = Array::prepare()?.with_words(&[], &["--hang-limit", HANG_LIMIT]);
         array.restart()?;
         let folder = || {
-            let files = FaultyFolder::mount_with_size(3 << 30)?;
+            let files = FaultyFolder::mount_with_size(6 << 30)?;
             anyhow::Ok(Folder { files, fault: None })
         };
         let folders = (0..4).map(|_| folder()).collect::<Result<Vec<_>>>()?;
         let [a, b] = [0, 1].map(|at| device(&folders[at], 0));
-        array.gantry(&["pool", "create", "p", "--mirror", "2", &a, &b, "--size", SIZE])?;
+        array.gantry(&["pool", "create", "p", "--mirror", "2", &a, &b, "--size", SIZES[0]])?;
         let lun = |path: &str| Ok(u8::try_from(array.create_lun(path, "16M")?)?);
         let luns = ["p/a", "p/b"].map(lun).into_iter().collect::<Result<Vec<u8>>>()?;
         let arena = Arena::of(vec![array.portal()], array.target_name()?, &luns, BLOCKS)?;
@@ -143,12 +161,23 @@ impl Story {
         thread::sleep(Duration::from_millis(self.random.below(most_ms)));
     }
 
-    /// Each member: its device, and its state.
-    fn members(&self) -> Result<Vec<(String, String)>> {
-        let of = |member: &harness::Value| {
-            Ok((text(member, "/device")?.to_owned(), text(member, "/state")?.to_owned()))
+    fn pool(&self) -> Result<Value> {
+        self.array.gantry_json(&["pool", "show", "p"])
+    }
+
+    /// The members of each mirror.
+    fn mirrors(&self) -> Result<Vec<Vec<Member>>> {
+        let pool = self.pool()?;
+        let mirrors = pool["mirrors"].as_array().context("mirrors")?;
+        let members = |mirror: &Value| {
+            let members = mirror["members"].as_array().context("members")?;
+            members.iter().map(Member::of).collect()
         };
-        members(&self.array, "p")?.iter().map(of).collect()
+        mirrors.iter().map(members).collect()
+    }
+
+    fn members(&self) -> Result<Vec<Member>> {
+        Ok(self.mirrors()?.into_iter().flatten().collect())
     }
 
     fn folder_of(&self, device: &str) -> Option<usize> {
@@ -156,20 +185,19 @@ impl Story {
         self.folders.iter().position(is_there)
     }
 
-    /// A folder to which something may happen: in another one, to which nothing has happened, is a current
-    /// member that nobody asked to leave.
+    /// A folder to which something may happen: of each mirror there is a current member in another one, to
+    /// which nothing has happened, that nobody asked to leave.
     fn victim(&mut self) -> Result<Option<usize>> {
-        let is_asked_to_leave = |device: &str| self.replaced.iter().any(|(old, _)| old == device);
-        let mut sure = Vec::new();
-        for (device, state) in self.members()? {
-            let folder = self.folder_of(&device).context("a folder")?;
-            let is_well = self.folders[folder].fault.is_none();
-            if state == "current" && is_well && !is_asked_to_leave(&device) {
-                sure.push(folder);
-            }
-        }
         let at = self.random.below(self.folders.len() as u64) as usize;
-        let is_spared = self.folders[at].fault.is_some() || !sure.iter().any(|other| *other != at);
+        let is_asked_to_leave = |device: &str| self.replaced.iter().any(|(old, _)| old == device);
+        let is_sure = |member: &Member| {
+            let folder = self.folder_of(&member.device);
+            let is_well = folder.is_some_and(|at| self.folders[at].fault.is_none());
+            let goes_on = folder != Some(at) && !is_asked_to_leave(&member.device);
+            member.state == "current" && is_well && goes_on
+        };
+        let is_spared = self.folders[at].fault.is_some()
+            || !self.mirrors()?.iter().all(|members| members.iter().any(is_sure));
         Ok((!is_spared).then_some(at))
     }
 
@@ -179,26 +207,52 @@ impl Story {
         device(&self.folders[at], self.files)
     }
 
+    /// Devices in folders of their own.
+    fn new_pair(&mut self) -> [String; 2] {
+        self.files += 2;
+        let count = self.folders.len() as u64;
+        let at = self.random.below(count);
+        let other = (at + 1 + self.random.below(count - 1)) % count;
+        [(at, self.files - 1), (other, self.files)]
+            .map(|(folder, file)| device(&self.folders[folder as usize], file))
+    }
+
     fn some_member(&mut self) -> Result<String> {
         let members = self.members()?;
-        Ok(members[self.random.below(members.len() as u64) as usize].0.clone())
+        Ok(members[self.random.below(members.len() as u64) as usize].device.clone())
+    }
+
+    fn some_mirror(&mut self) -> Result<String> {
+        Ok(self.random.below(self.mirrors()?.len() as u64).to_string())
     }
 
     /// A command of an administrator. What it asks for may be refused; an answer there must be.
     fn command(&mut self) -> Result<Vec<String>> {
-        let words = |words: &[&str]| words.iter().map(|&word| word.to_owned()).collect();
+        match self.random.below(3) {
+            0 | 1 => self.command_of_members(),
+            _ => self.command_of_mirrors(),
+        }
+    }
+
+    fn command_of_members(&mut self) -> Result<Vec<String>> {
         Ok(match self.random.below(12) {
-            0 | 1 => words(&["pool", "attach", "p", &self.new_device()]),
+            0 | 1 => words(&[
+                "pool",
+                "attach",
+                "p",
+                &self.new_device(),
+                "--mirror",
+                &self.some_mirror()?,
+            ]),
             2 => {
                 // The last current one that works is kept.
                 let Some(at) = self.victim()? else { return self.command() };
                 let members = self.members()?;
-                let of_folder =
-                    |(device, _): &&(String, String)| self.folder_of(device) == Some(at);
-                let Some((leaves, _)) = members.iter().find(of_folder) else {
+                let of_folder = |member: &&Member| self.folder_of(&member.device) == Some(at);
+                let Some(leaves) = members.iter().find(of_folder) else {
                     return self.command();
                 };
-                words(&["pool", "detach", "p", leaves])
+                words(&["pool", "detach", "p", &leaves.device])
             }
             3 | 4 => {
                 let (old, new) = (self.some_member()?, self.new_device());
@@ -211,6 +265,36 @@ impl Story {
             9 => words(&["pool", "resilver", "p", "cancel", &self.some_member()?]),
             10 => words(&["scrub", "start", "p"]),
             _ => words(&["scrub", "stop", "p"]),
+        })
+    }
+
+    fn command_of_mirrors(&mut self) -> Result<Vec<String>> {
+        Ok(match self.random.below(10) {
+            0 | 1 if self.mirrors()?.len() < MIRRORS_MAX => {
+                let [a, b] = self.new_pair();
+                words(&["pool", "add-device", "p", &a, &b, "--size", SIZES[1]])
+            }
+            0..3 => words(&["pool", "remove-device", "p", "--device", &self.some_mirror()?]),
+            3 => words(&["pool", "departure", "p", "pause"]),
+            4 => words(&["pool", "departure", "p", "resume"]),
+            5 => words(&["pool", "departure", "p", "cancel"]),
+            6 => {
+                let mirror = self.some_mirror()?;
+                let size = format!("{}M", 1024 + self.random.below(512));
+                words(&["pool", "extend", "p", "--device", &mirror, "--size", &size])
+            }
+            7 => words(&["pool", "spare", "add", "p", &self.new_device(), "--size", SIZES[0]]),
+            8 => {
+                self.files += 1;
+                words(&["snapshot", "create", "p/a", &format!("s{}", self.files)])
+            }
+            _ => {
+                let snapshots = self.array.gantry_json(&["snapshot", "list"])?;
+                match snapshots.pointer("/0/name") {
+                    Some(_) => words(&["snapshot", "delete", text(&snapshots, "/0/name")?]),
+                    None => words(&["pool", "resilver", "p", "resume"]),
+                }
+            }
         })
     }
 
@@ -296,15 +380,34 @@ impl Story {
         Ok(())
     }
 
+    /// Gives the pool away and takes it over again, in the middle of whatever is under way.
+    fn move_house(&mut self) -> Result<()> {
+        for at in 0..self.folders.len() {
+            self.mend(at)?;
+        }
+        self.stop_load()?;
+        let devices: Vec<String> =
+            self.members()?.into_iter().map(|member| member.device).collect();
+        self.told.push(format!("export, import of {}", devices.join(" ")));
+        let mut import = words(&["pool", "import"]);
+        import.extend(devices);
+        let import: Vec<&str> = import.iter().map(String::as_str).collect();
+        self.array.gantry(&["pool", "export", "p", "--yes"])?;
+        self.array.gantry(&import)?;
+        self.start_load();
+        Ok(())
+    }
+
     fn event(&mut self) -> Result<()> {
-        match self.random.below(12) {
-            0..6 => self.administer()?,
-            6..9 => self.misfortune()?,
-            9 | 10 => {
+        match self.random.below(26) {
+            0..13 => self.administer()?,
+            13..19 => self.misfortune()?,
+            19..23 => {
                 let at = self.random.below(self.folders.len() as u64) as usize;
                 self.mend(at)?;
             }
-            _ => self.kill()?,
+            23 | 24 => self.kill()?,
+            _ => self.move_house()?,
         }
         self.is_sound()?;
         self.pause(400);
@@ -315,54 +418,71 @@ impl Story {
     fn is_whole(&self) -> Result<bool> {
         self.is_sound()?;
         let members = self.members()?;
-        for (device, _) in members.iter().filter(|(_, state)| state == "absent") {
+        for member in members.iter().filter(|member| member.state == "absent") {
             // It may be on its way by itself.
-            self.array.try_gantry(&["pool", "return", "p", device])?;
+            self.array.try_gantry(&["pool", "return", "p", &member.device])?;
         }
-        let has = |device: &str| members.iter().any(|(other, _)| other == device);
+        let has = |device: &str| members.iter().any(|other| other.device == device);
         let is_leaving = self.replaced.iter().any(|(old, new)| has(old) && has(new));
-        Ok(!is_leaving && members.iter().all(|(_, state)| state == "current"))
+        let has_departure = !self.pool()?["departure"].is_null();
+        let is_current = |member: &Member| member.state == "current";
+        Ok(!is_leaving && !has_departure && members.iter().all(is_current))
     }
 
-    /// Mends everything: then the pool becomes whole, and has two copies again.
+    /// Mends everything: then the pool becomes whole, and has one mirror of two copies again.
     fn end(&mut self) -> Result<()> {
         for at in 0..self.folders.len() {
             self.mend(at)?;
         }
+        for spare in self.pool()?["spares"].as_array().context("spares")? {
+            let spare = spare.as_str().context("a spare")?;
+            // It may be stepping in.
+            self.array.try_gantry(&["pool", "spare", "remove", "p", spare])?;
+        }
         self.array.try_gantry(&["pool", "resilver", "p", "resume"])?;
+        self.array.try_gantry(&["pool", "departure", "p", "resume"])?;
         wait_until("the pool is whole", || self.is_whole())?;
         self.replaced.clear();
-        loop {
-            let members = self.members()?;
-            match members.len() {
-                2 => break,
-                1 => {
-                    let new = self.new_device();
-                    self.array.gantry(&["pool", "attach", "p", &new])?;
-                }
-                _ => wait_until("a member leaves", || {
-                    // One that was replaced may be leaving just now: then this is refused.
-                    let left = self.array.try_gantry(&["pool", "detach", "p", &members[0].0])?;
-                    Ok(left.is_success())
-                })?,
-            }
+        while self.mirrors()?.len() > 1 {
+            self.array.gantry(&["pool", "remove-device", "p", "--device", "1", "--until-gone"])?;
             wait_until("the pool is whole", || self.is_whole())?;
         }
+        self.make_pair()?;
         scrub_until_clean(&self.array, "p", 4)?;
         let tasks = self.array.gantry_json(&["task", "list"])?;
-        let is_over = |task: &harness::Value| task["state"] != "running";
+        let is_over = |task: &Value| task["state"] != "running";
         let tasks = tasks.as_array().context("tasks")?;
         ensure!(tasks.iter().all(is_over), "{tasks:#?}");
         self.load.as_ref().context("a load")?.wait_until_checked(&self.arena)?;
         self.clean_up()
     }
 
+    /// Attaches or detaches until the one mirror has two members.
+    fn make_pair(&mut self) -> Result<()> {
+        loop {
+            let members = self.members()?;
+            match members.len() {
+                2 => return Ok(()),
+                1 => {
+                    let new = self.new_device();
+                    self.array.gantry(&["pool", "attach", "p", &new])?;
+                }
+                _ => wait_until("a member leaves", || {
+                    // One that was replaced may be leaving just now: then this is refused.
+                    let leaves = &members[0].device;
+                    let left = self.array.try_gantry(&["pool", "detach", "p", leaves])?;
+                    Ok(left.is_success())
+                })?,
+            }
+            wait_until("the pool is whole", || self.is_whole())?;
+        }
+    }
+
     /// Removes files that are no devices of the pool any more.
     fn clean_up(&self) -> Result<()> {
         let members = self.members()?;
         for path in self.folders.iter().map(Folder::devices).collect::<Result<Vec<_>>>()?.concat() {
-            let is_member =
-                |(device, _): &(String, String)| device.ends_with(&*path.to_string_lossy());
+            let is_member = |member: &Member| member.device.ends_with(&*path.to_string_lossy());
             if !members.iter().any(is_member) {
                 std::fs::remove_file(path)?;
             }
@@ -384,6 +504,10 @@ impl Story {
         let log = self.array.log();
         format!("{}\n{pool:#?}\n{tasks:#?}\n{log}", self.told.join("\n"))
     }
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
 }
 
 /// The name of a device in a folder.

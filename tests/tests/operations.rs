@@ -646,3 +646,34 @@ fn a_service_manager_hears_that_the_daemon_is_ready_lives_and_stops() -> Result<
     array.stop()?;
     wait_for("the end", || Ok((next()? == "STOPPING=1").then_some(())))
 }
+
+/// The socket of a service manager that is busy takes nothing: words wait, none is left out.
+#[test]
+fn a_busy_service_manager_hears_everything_later() -> Result<()> {
+    let array = Array::prepare()?;
+    let place = array.beside("notify.sock");
+    let heard = UnixDatagram::bind(&place)?;
+    let other = UnixDatagram::unbound()?;
+    other.connect(&place)?;
+    other.set_nonblocking(true)?;
+    while other.send(b"OTHER=1").is_ok() {}
+    heard.set_read_timeout(Some(PATIENCE))?;
+    let variable = format!("NOTIFY_SOCKET={}", place.display());
+    let mut array = array.with_words(&["env", &variable, "WATCHDOG_USEC=10000000"], &[]);
+    array.restart()?;
+    // More of its words than there would be room for in a queue.
+    thread::sleep(Duration::from_secs(7));
+    let mut words = Vec::new();
+    thread::scope(|scope| -> Result<()> {
+        let ended = scope.spawn(|| array.stop());
+        while words.last().is_none_or(|word| word != "STOPPING=1") {
+            let mut message = [0; 256];
+            let length = heard.recv(&mut message)?;
+            words.push(String::from_utf8_lossy(&message[..length]).trim().to_owned());
+        }
+        ended.join().expect("it does not panic").map(drop)
+    })?;
+    words.retain(|word| word != "OTHER=1");
+    ensure!(words.starts_with(&["READY=1".to_owned(), "WATCHDOG=1".to_owned()]), "{words:?}");
+    Ok(())
+}

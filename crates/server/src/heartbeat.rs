@@ -3,14 +3,14 @@
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use sd_notify::NotifyState;
+use notifier::{Notifier, Word};
 
 use crate::limits::HEARTBEAT_MAX;
+
+mod notifier;
 
 /// The pulse of the reactor.
 #[derive(Debug)]
@@ -22,8 +22,7 @@ pub(crate) struct Heartbeat {
     own_login: OwnLogin,
     /// Whether systemd restarts a daemon that it does not hear of.
     watched: bool,
-    /// To the thread that tells systemd, whose socket may be full: the reactor does not wait for it.
-    messages: SyncSender<NotifyState<'static>>,
+    notifier: Notifier,
 }
 
 /// The address that the daemon's own login comes from, while there is one: a socket of this process
@@ -52,9 +51,6 @@ impl OwnLogin {
     }
 }
 
-/// Messages to systemd that wait; further ones are not told.
-const MESSAGES_MAX: usize = 4;
-
 impl Heartbeat {
     pub(crate) fn new() -> Self {
         Self {
@@ -63,7 +59,7 @@ impl Heartbeat {
             serves: AtomicBool::new(false),
             own_login: OwnLogin::default(),
             watched: sd_notify::watchdog_enabled().is_some(),
-            messages: start_notifier(),
+            notifier: Notifier::start(),
         }
     }
 
@@ -77,20 +73,20 @@ impl Heartbeat {
         let now = self.started.elapsed().as_millis() as u64;
         let last = self.last.swap(now, Ordering::Relaxed);
         if self.watched && now / 1000 != last / 1000 {
-            self.notify(NotifyState::Watchdog);
+            self.notifier.tell(Word::Watchdog);
         }
     }
 
     /// The pools are open and hosts are let in.
     pub(crate) fn serves(&self) {
         self.serves.store(true, Ordering::Relaxed);
-        self.notify(NotifyState::Ready);
+        self.notifier.tell(Word::Ready);
     }
 
     /// No more hosts are let in.
     pub(crate) fn stops(&self) {
         self.serves.store(false, Ordering::Relaxed);
-        self.notify(NotifyState::Stopping);
+        self.notifier.tell(Word::Stopping);
     }
 
     /// Since when nothing was heard, if that is too long.
@@ -104,27 +100,10 @@ impl Heartbeat {
         self.serves.load(Ordering::Relaxed)
     }
 
-    fn notify(&self, state: NotifyState<'static>) {
-        // A full queue loses nothing: the next notification says the same.
-        let _ = self.messages.try_send(state);
+    /// The process ends: waits a moment for systemd to be told what it was not told yet.
+    pub(crate) fn ends(&self) {
+        self.notifier.wait_until_told();
     }
-}
-
-/// Starts the thread that tells systemd, if the daemon is its service; nobody else listens. Without
-/// the thread nothing is told.
-fn start_notifier() -> SyncSender<NotifyState<'static>> {
-    let (messages, received) = sync_channel::<NotifyState<'static>>(MESSAGES_MAX);
-    let started = thread::Builder::new().name("notify".to_owned()).spawn(move || {
-        for state in received {
-            if let Err(error) = sd_notify::notify(&[state]) {
-                tracing::debug!(%error, "systemd was not told");
-            }
-        }
-    });
-    if let Err(error) = started {
-        tracing::warn!(%error, "systemd is not told");
-    }
-    messages
 }
 
 #[cfg(test)]

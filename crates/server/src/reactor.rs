@@ -153,6 +153,7 @@ impl Reactor {
             self.turn(&mut events)?;
         }
         tracing::info!("stopped");
+        self.heartbeat.ends();
         Ok(())
     }
 
