@@ -528,7 +528,7 @@ fn a_pool_becomes_whole_whatever_an_administrator_does_while_devices_fail() -> R
             let host = story.load.take().filter(Load::has_ended).map(|load| load.stop().err());
             anyhow::bail!("story {number}: {error:#}\n{known}\n{host:?}");
         }
-        println!("story {number}: {} events", story.told.len());
+        println!("story {number}:\n{}", story.told.join("\n"));
     }
     story.stop_load()?;
     let pool = story.array.gantry_json(&["pool", "show", "p"])?;
