@@ -275,8 +275,13 @@ impl<'a> Taking<'a> {
     }
 
     fn may_take_from(&self, owner: &OwnerRecord) -> bool {
+        owner.exported || self.was_here(owner)
+    }
+
+    /// Whether this array used the pool last, or another one on this machine.
+    fn was_here(&self, owner: &OwnerRecord) -> bool {
         let is_this_machine = owner.machine.is_some() && owner.machine == self.choices.machine;
-        owner.exported || owner.array == self.draft.array.uuid || is_this_machine
+        owner.array == self.draft.array.uuid || is_this_machine
     }
 
     fn take_name(&mut self, found: &FoundPool) {
@@ -459,13 +464,18 @@ impl<'a> Taking<'a> {
         let record: PoolRecord =
             recorded_name(&found.records).map(|(_, record)| record.clone()).unwrap_or_default();
         if !self.draft.array.pools.contains_key(&name) {
+            let spares = self.take_spares(found, &record);
             let pool = Pool {
                 uuid: found.uuid,
                 devices: found.devices.clone(),
                 thresholds: record.thresholds,
                 delete_scheduled_snapshots: record.delete_scheduled_snapshots,
                 read_only: false,
-                mirroring: Mirroring { members: found.members.clone(), ..Mirroring::default() },
+                mirroring: Mirroring {
+                    members: members_of(found, &record),
+                    spares,
+                    joining: Vec::new(),
+                },
                 departure: None,
                 fail_back: record.fail_back,
             };
@@ -477,6 +487,28 @@ impl<'a> Taking<'a> {
         }
         let volumes = found.volumes.len();
         self.change(format!("pool {name} comes with {volumes} volume(s) and snapshot(s)"));
+    }
+
+    /// Spares of a pool that was used here. Elsewhere a device of the same name may be somebody else's.
+    fn take_spares(&mut self, found: &FoundPool, record: &PoolRecord) -> Vec<PoolDevice> {
+        let was_here = pool_records::owner(&found.records).is_some_and(|last| self.was_here(last));
+        let mut taken = Vec::new();
+        for spare in record.spares.iter().flatten() {
+            let device = &spare.device;
+            let has_stepped_in = found.devices.iter().any(|other| other.device == *device);
+            if has_stepped_in {
+                continue;
+            }
+            if was_here && self.draft.array.owner_of(device).is_none() {
+                self.change(format!("spare {device} stays one"));
+                taken.push(spare.clone());
+            } else {
+                let why =
+                    if was_here { "another pool has it" } else { "it was on another machine" };
+                self.change(format!("spare {device} does not come: {why}"));
+            }
+        }
+        taken
     }
 
     fn take_volume(
@@ -547,6 +579,17 @@ impl<'a> Taking<'a> {
         }
     }
 
+    /// The spares of a pool that is here, as its record says; `None` if that says nothing of them.
+    fn newer_spares(&self, pool: &str, record: &PoolRecord) -> Option<Vec<PoolDevice>> {
+        let devices = &self.draft.array.pools.get(pool)?.devices;
+        let is_free = |spare: &&PoolDevice| {
+            let owner = self.draft.array.owner_of(&spare.device);
+            let has_stepped_in = devices.iter().any(|device| device.device == spare.device);
+            owner.is_none_or(|owner| owner == pool) && !has_stepped_in
+        };
+        Some(record.spares.as_ref()?.iter().filter(is_free).cloned().collect())
+    }
+
     /// Has one object as its record says.
     fn replace(&mut self, pool: &str, key: &RecordKey, record: &Record) -> Result<(), ArrayError> {
         match (key, record) {
@@ -565,7 +608,11 @@ impl<'a> Taking<'a> {
                 states.for_each(|(&group, &state)| self.draft.array.set_path_state(group, state));
             }
             (RecordKey::Pool(_), Record::Pool(record)) => {
+                let spares = self.newer_spares(pool, record);
                 if let Some(pool) = self.draft.array.pools.get_mut(pool) {
+                    take_replacements(&mut pool.mirroring.members, &record.members);
+                    pool.mirroring.spares =
+                        spares.unwrap_or(std::mem::take(&mut pool.mirroring.spares));
                     pool.thresholds = record.thresholds;
                     pool.delete_scheduled_snapshots = record.delete_scheduled_snapshots;
                     pool.fail_back = record.fail_back;
@@ -650,6 +697,22 @@ fn recorded_name(records: &BTreeMap<RecordKey, Found>) -> Option<(&str, &PoolRec
     });
     let newest = named.max_by_key(|(version, ..)| *version);
     newest.map(|(_, name, record)| (name.as_str(), record))
+}
+
+/// The members that were found, with those that they replace by the pool's record.
+fn members_of(found: &FoundPool, record: &PoolRecord) -> Vec<KnownMember> {
+    let mut members = found.members.clone();
+    take_replacements(&mut members, &record.members);
+    members
+}
+
+/// Which others members replace, which leave when these are current; and which are witnesses.
+fn take_replacements(members: &mut [KnownMember], recorded: &[KnownMember]) {
+    for member in members {
+        if let Some(known) = recorded.iter().find(|known| known.uuid == member.uuid) {
+            (member.replaces, member.is_witness) = (known.replaces, known.is_witness);
+        }
+    }
 }
 
 fn runs_of(schedule: &str, records: &BTreeMap<RecordKey, Found>) -> Vec<Run> {

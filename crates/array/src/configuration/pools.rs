@@ -336,7 +336,8 @@ impl Configuration {
         Ok(())
     }
 
-    fn owner_of(&self, device: &DeviceName) -> Option<&str> {
+    /// The pool that has a device, or has it as a spare.
+    pub fn owner_of(&self, device: &DeviceName) -> Option<&str> {
         let owns = |pool: &Pool| {
             let mut devices = pool.devices.iter().chain(&pool.mirroring.spares);
             devices.any(|other| other.device == *device)

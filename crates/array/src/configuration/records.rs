@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::hosts::Host;
 use super::lun_maps::Rest;
-use super::pools::{FailBack, KnownMember, Thresholds};
+use super::pools::{FailBack, KnownMember, PoolDevice, Thresholds};
 use super::presentation::Presentation;
 use super::schedules::{Run, Schedule, ScheduleRecord};
 use super::tags::{Tagged, Tags};
@@ -148,6 +148,10 @@ pub struct PoolRecord {
     /// Where the members of its mirrors were last, also of those that are away.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<KnownMember>,
+    /// Devices that step in for a member that is lost; `None` in a record of a version that did not keep
+    /// them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spares: Option<Vec<PoolDevice>>,
     /// Which controller should have it.
     #[serde(default, skip_serializing_if = "FailBack::is_default")]
     pub fail_back: FailBack,
@@ -374,6 +378,7 @@ impl Configuration {
             delete_scheduled_snapshots: pool.delete_scheduled_snapshots,
             tags: self.tags(Tagged::Pool(name)),
             members: pool.mirroring.members.clone(),
+            spares: Some(pool.mirroring.spares.clone()),
             fail_back: pool.fail_back,
         })
     }

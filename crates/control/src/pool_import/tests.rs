@@ -232,6 +232,8 @@ fn what_is_newer_in_a_pool_is_taken() {
     array.map_volume(V, "fresh", (Some(5), Access::ReadOnly), &REST).unwrap();
     array.begin_run("hourly", 720, &[VolumeId(9)]).unwrap();
     array.schedule_reached("hourly", 720);
+    array.pools.get_mut("fast").unwrap().mirroring.spares = vec![device("spare")];
+    array.generation = 12;
     let newer = array.changed_since(&earlier.array).into_iter().map(|key| {
         let record = array.record(&key);
         (key, Found { version: 12, record })
@@ -242,4 +244,44 @@ fn what_is_newer_in_a_pool_is_taken() {
     assert_eq!(problems, Vec::<String>::new());
     let left = later.array.changed_since(&earlier.array);
     assert_eq!(left, BTreeSet::new(), "numbers that rest are not compared");
+}
+
+/// What was asked for before goes on: a device leaves when the one that replaces it is current, and a spare
+/// steps in where it was one.
+#[test]
+fn replacements_and_spares_come_with_a_pool_that_was_used_here() {
+    let known = |uuid, replaces| KnownMember {
+        uuid: [uuid; 16],
+        device: device("new").device,
+        replaces,
+        is_witness: false,
+    };
+    let mut before = origin();
+    let pool = before.array.pools.get_mut("fast").unwrap();
+    pool.mirroring.members = vec![known(1, None), known(2, Some([1; 16]))];
+    pool.mirroring.spares = vec![device("spare"), device("taken")];
+    let pool = |machine: &str| FoundPool {
+        members: vec![known(1, None), known(2, None)],
+        ..found(&before, Some(OwnerRecord { machine: Some(machine.to_owned()), ..owner(true) }))
+    };
+    let other = Pool { devices: vec![device("taken")], ..before.array.pools["fast"].clone() };
+    let import = |machine| {
+        let mut after = draft("iqn.2026-11.io.gantry:new");
+        after.array.pools.insert("other".to_owned(), Pool { uuid: [9; 16], ..other.clone() });
+        after.array.pools.get_mut("other").unwrap().mirroring = Mirroring::default();
+        let choices = Choices { machine: Some("m".to_owned()), ..Choices::default() };
+        let report = take(&pool(machine), &mut after, (&choices, 0), &opened);
+        (after.array.pools["fast"].mirroring.clone(), report.changes)
+    };
+    let (here, changes) = import("m");
+    assert_eq!(here.members, [known(1, None), known(2, Some([1; 16]))]);
+    assert_eq!(here.spares, [device("spare")]);
+    assert!(
+        changes.iter().any(|change| change.contains("spare file:/spare stays one")),
+        "{changes:?}"
+    );
+    assert!(changes.iter().any(|change| change.contains("taken does not come: another pool")));
+    let (elsewhere, changes) = import("n");
+    assert_eq!((elsewhere.members.len(), elsewhere.spares.len()), (2, 0));
+    assert!(changes.iter().any(|change| change.contains("it was on another machine")));
 }
