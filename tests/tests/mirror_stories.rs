@@ -27,8 +27,8 @@ const HANG_LIMIT: &str = "2";
 /// Blocks of 512 bytes of each of the two LUNs of the load.
 const BLOCKS: u64 = 1024;
 
-/// Size of the members of the first mirror, and of the mirrors that join it.
-const SIZES: [&str; 2] = ["1G", "128M"];
+/// Size of each member at first.
+const SIZE: &str = "1G";
 
 /// Mirrors that a pool has at most in a story.
 const MIRRORS_MAX: usize = 3;
@@ -125,7 +125,7 @@ impl Story {
         };
         let folders = (0..4).map(|_| folder()).collect::<Result<Vec<_>>>()?;
         let [a, b] = [0, 1].map(|at| device(&folders[at], 0));
-        array.gantry(&["pool", "create", "p", "--mirror", "2", &a, &b, "--size", SIZES[0]])?;
+        array.gantry(&["pool", "create", "p", "--mirror", "2", &a, &b, "--size", SIZE])?;
         let lun = |path: &str| Ok(u8::try_from(array.create_lun(path, "16M")?)?);
         let luns = ["p/a", "p/b"].map(lun).into_iter().collect::<Result<Vec<u8>>>()?;
         let arena = Arena::of(vec![array.portal()], array.target_name()?, &luns, BLOCKS)?;
@@ -272,7 +272,7 @@ impl Story {
         Ok(match self.random.below(10) {
             0 | 1 if self.mirrors()?.len() < MIRRORS_MAX => {
                 let [a, b] = self.new_pair();
-                words(&["pool", "add-device", "p", &a, &b, "--size", SIZES[1]])
+                words(&["pool", "add-device", "p", &a, &b, "--size", SIZE])
             }
             0..3 => words(&["pool", "remove-device", "p", "--device", &self.some_mirror()?]),
             3 => words(&["pool", "departure", "p", "pause"]),
@@ -283,15 +283,18 @@ impl Story {
                 let size = format!("{}M", 1024 + self.random.below(512));
                 words(&["pool", "extend", "p", "--device", &mirror, "--size", &size])
             }
-            7 => words(&["pool", "spare", "add", "p", &self.new_device(), "--size", SIZES[0]]),
+            7 => words(&["pool", "spare", "add", "p", &self.new_device(), "--size", SIZE]),
             8 => {
                 self.files += 1;
                 words(&["snapshot", "create", "p/a", &format!("s{}", self.files)])
             }
             _ => {
                 let snapshots = self.array.gantry_json(&["snapshot", "list"])?;
-                match snapshots.pointer("/0/name") {
-                    Some(_) => words(&["snapshot", "delete", text(&snapshots, "/0/name")?]),
+                match snapshots.pointer("/0") {
+                    Some(snapshot) => {
+                        let path = format!("p/{}", text(snapshot, "/name")?);
+                        words(&["snapshot", "delete", &path])
+                    }
                     None => words(&["pool", "resilver", "p", "resume"]),
                 }
             }
@@ -392,7 +395,11 @@ impl Story {
         let mut import = words(&["pool", "import"]);
         import.extend(devices);
         let import: Vec<&str> = import.iter().map(String::as_str).collect();
-        self.array.gantry(&["pool", "export", "p", "--yes"])?;
+        wait_until("the pool is exported", || {
+            let exported = self.array.try_gantry(&["pool", "export", "p", "--yes"])?;
+            // It may be just changing.
+            Ok(exported.is_success())
+        })?;
         self.array.gantry(&import)?;
         self.start_load();
         Ok(())

@@ -108,12 +108,37 @@ fn no_member(name: &str) -> Problem {
 /// # Errors
 /// When no mirror of the pool has it.
 pub fn find(name: &str, member: &str, view: &impl View) -> Result<LostMember, Problem> {
+    let (found, _) = find_with_state(name, member, view)?;
+    Ok(found)
+}
+
+fn find_with_state(
+    name: &str,
+    member: &str,
+    view: &impl View,
+) -> Result<(LostMember, MemberState), Problem> {
     let pool = view.ready(name)?;
     let mirrors = view.mirrors(pool);
     let mut members = mirrors.iter().flat_map(|mirror| &mirror.members);
     let found = members.find(|found| hex(found.uuid) == member);
-    let uuid = found.ok_or_else(|| no_member(member))?.uuid;
-    Ok(LostMember { pool, name: name.to_owned(), uuid })
+    let MemberStatus { uuid, state, .. } = *found.ok_or_else(|| no_member(member))?;
+    Ok((LostMember { pool, name: name.to_owned(), uuid }, state))
+}
+
+/// Begins to look whether a member is there again that an administrator names.
+///
+/// # Errors
+/// When there is no such member, it is not lost, or it is not known where it was.
+pub fn ask_back(name: &str, member: &str, view: &impl View) -> Result<Stage, Problem> {
+    match find_with_state(name, member, view)? {
+        (lost, MemberState::Absent | MemberState::WitnessAbsent) => give_back(lost, view),
+        (_, MemberState::Current | MemberState::Witness) => {
+            Err(conflict(&"the device is there, and lacks nothing: there is nothing to return"))
+        }
+        (_, MemberState::Resilvering) => Err(conflict(
+            &"the device is there, and is being filled: 'gantry pool show' says how far",
+        )),
+    }
 }
 
 /// Begins to make a device and to let it join a mirror, or to make a mirror of a plain device.

@@ -77,6 +77,8 @@ pub enum PlantedBug {
     RebuildMissesQuarantined,
     /// A copy that was pulled again while it came back is resilvered all the same.
     ReturnsWithoutDevice,
+    /// A copy that another one replaces is one that this is filled from like any other.
+    FilledFromLeaving,
     /// A bad copy is written over a good one.
     HealedFromBadCopy,
     /// What heals a copy goes over a write that began meanwhile.
@@ -115,7 +117,7 @@ pub enum PlantedBug {
 
 impl PlantedBug {
     /// Every one, in the order in which they are hunted.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 54] = [
         Self::FreedReusableAtOnce,
         Self::NoTailVerification,
         Self::SpaceMapInPlace,
@@ -152,6 +154,7 @@ impl PlantedBug {
         Self::RegionClearedEarly,
         Self::RebuildMissesQuarantined,
         Self::ReturnsWithoutDevice,
+        Self::FilledFromLeaving,
         Self::HealedFromBadCopy,
         Self::HealOverwritesNewer,
         Self::FlushOneCopy,
@@ -181,6 +184,7 @@ impl PlantedBug {
                 | Self::RegionClearedEarly
                 | Self::RebuildMissesQuarantined
                 | Self::ReturnsWithoutDevice
+                | Self::FilledFromLeaving
                 | Self::HealedFromBadCopy
                 | Self::HealOverwritesNewer
                 | Self::FlushOneCopy

@@ -9,6 +9,7 @@ mod figures;
 mod power;
 mod presence;
 mod probes;
+mod replacements;
 mod rewind;
 mod slots;
 mod trouble;
@@ -35,6 +36,7 @@ use crate::trace::{DeviceEvent, Event, Trace};
 use crate::workload::Workload;
 pub use figures::Figures;
 use presence::Witness;
+use replacements::Replacement;
 pub(crate) use slots::device_uuid;
 use slots::{Slots, plain, plug, pool_spec};
 
@@ -157,6 +159,11 @@ impl Run {
         Random::new(!self.seed.rotate_left(40))
     }
 
+    /// Chance of its own for copies that others replace.
+    fn of_replacements(&self) -> Random {
+        Random::new(!self.seed.rotate_left(56))
+    }
+
     /// Chance of its own for what happens to copies, so that runs of plain devices stay what they
     /// were before there were mirrors.
     fn of_copies(&self) -> Random {
@@ -201,6 +208,10 @@ pub struct World {
     chance: Random,
     /// Decides about devices that leave.
     departs: Random,
+    /// Decides about copies that others replace.
+    replaces: Random,
+    /// A copy that is to leave when the one that replaces it is current.
+    replacement: Option<Replacement>,
     /// What may be moved from the one that leaves, once it was looked at.
     to_move: Option<departures::ToMove>,
     /// Another copy is audited, and was not looked at yet.
@@ -291,6 +302,8 @@ impl World {
             witness: Witness::default(),
             chance,
             departs: run.of_departures().fork(),
+            replaces: run.of_replacements(),
+            replacement: None,
             to_move: None,
             reference_changed: false,
             hangs: Vec::new(),

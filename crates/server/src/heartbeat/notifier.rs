@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn each_word_is_told_however_many_came_while_the_socket_was_full() {
         let (told, heard) = channel();
-        let (let_on, may_go_on) = sync_channel(0);
+        let (let_on, may_go_on) = sync_channel::<()>(0);
         let notifier = Notifier::telling(move |word| {
             let _ = may_go_on.recv();
             let _ = told.send(word);

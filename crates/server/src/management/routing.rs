@@ -234,9 +234,7 @@ impl Management {
             }
             PoolRoutes::ReturnMember => {
                 let member = parameters.get("member");
-                self.begin_procedure(plane, |view| {
-                    members::give_back(members::find(pool, member, view)?, view)
-                })
+                self.begin_procedure(plane, |view| members::ask_back(pool, member, view))
             }
             PoolRoutes::ControlResilver => self.control_resilver(plane, pool, &read(body)?),
             PoolRoutes::SetSpares => {

@@ -123,6 +123,9 @@ impl Mirrors {
                 (self.weights.lose, self.weights.grow) = (10, 10);
                 self.resilver_rate = None;
             }
+            PlantedBug::FilledFromLeaving => {
+                (self.weights.rot, self.weights.attach, self.weights.detach) = (10, 20, 10);
+            }
             PlantedBug::ReturnsWithoutDevice => {
                 (self.weights.lose, self.weights.mend) = (10, 20);
             }

@@ -135,7 +135,9 @@ impl World {
         }
         for device in 0..self.slots.devices.len() {
             let members = &self.slots.devices[device];
-            let is_source = |m: &Member| m.is_spoilt() && self.is_current(m.uuid);
+            let is_source = |m: &Member| {
+                m.is_spoilt() && self.is_current(m.uuid) && !self.is_no_source(device, m.uuid)
+            };
             if !members.iter().any(is_source) {
                 continue;
             }

@@ -215,6 +215,7 @@ impl World {
             Tag(OWN_TAG),
         );
         self.reserve.reopened();
+        self.forget_who_leaves();
         self.extending = false;
     }
 

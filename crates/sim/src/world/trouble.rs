@@ -46,6 +46,7 @@ impl World {
             return Ok(());
         }
         self.pull_what_comes_back();
+        self.go_on_replacing();
         if !self.chance.one_in(interval) {
             return Ok(());
         }
@@ -326,17 +327,17 @@ impl World {
             return;
         }
         let device = devices[self.chance.below(devices.len() as u64) as usize];
-        self.attach_to(device);
+        self.attach_for(device);
     }
 
     fn is_attaching(&self) -> bool {
         self.slots.devices.iter().flatten().any(|member| member.state == State::Joining)
     }
 
-    fn attach_to(&mut self, device: usize) {
-        let Some(slot) = self.free_slot() else { return };
-        let size = self.device_sizes().get(device).copied().filter(|size| *size > 0);
-        let Some(size) = size else { return };
+    /// Lets a new copy join, if there is room for one; says which.
+    pub(super) fn attach_to(&mut self, device: usize) -> Option<[u8; 16]> {
+        let slot = self.free_slot()?;
+        let size = self.device_sizes().get(device).copied().filter(|size| *size > 0)?;
         let more = if self.chance.percent(50) { 0 } else { device_bytes(&mut self.chance) };
         let random = self.chance.fork();
         self.disks[slot] = self.new_disk(size + more, random);
@@ -345,6 +346,7 @@ impl World {
         self.open_slot(slot);
         let member = MemberSpec { uuid, slot: slot as u8, size_bytes: size + more };
         self.submit(Action::Change(Change::AttachMember { device: device as u8, member }));
+        Some(uuid)
     }
 
     /// A slot that no copy is in, with nothing under way.
@@ -549,7 +551,7 @@ impl World {
     }
 
     /// Whether it was plugged in, and nobody was answered.
-    fn is_coming_back(&self, uuid: [u8; 16]) -> bool {
+    pub(super) fn is_coming_back(&self, uuid: [u8; 16]) -> bool {
         self.in_flight.values().any(|flight| match &flight.action {
             Action::Change(Change::ReturnMember { member }) => member.uuid == uuid,
             _ => false,
