@@ -301,6 +301,7 @@ impl Profile {
             }
             PlantedBug::BitmapNotEnlarged => self.crash_interval = 5000,
             PlantedBug::DroppedAfterAnswer => self.crash_interval = 150,
+            PlantedBug::FilledFromLeaving => self.crash_interval = 1000,
             PlantedBug::ReaperForgets => self.reap_rate = 100,
             PlantedBug::FlushFirstDeviceOnly => {
                 self.devices = vec![64 * MEBIBYTE; 3];

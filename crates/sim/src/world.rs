@@ -212,6 +212,8 @@ pub struct World {
     replaces: Random,
     /// A copy that is to leave when the one that replaces it is current.
     replacement: Option<Replacement>,
+    /// The copy that rotted last, and its blocks that did, with what they became.
+    rotted: Option<([u8; 16], Vec<(u64, Vec<u8>)>)>,
     /// What may be moved from the one that leaves, once it was looked at.
     to_move: Option<departures::ToMove>,
     /// Another copy is audited, and was not looked at yet.
@@ -304,6 +306,7 @@ impl World {
             departs: run.of_departures().fork(),
             replaces: run.of_replacements(),
             replacement: None,
+            rotted: None,
             to_move: None,
             reference_changed: false,
             hangs: Vec::new(),

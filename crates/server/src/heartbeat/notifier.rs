@@ -116,7 +116,9 @@ mod tests {
     #[test]
     fn whoever_ends_waits_a_second_at_most() {
         let (let_on, may_go_on) = sync_channel::<()>(0);
-        let notifier = Notifier::telling(move |_| drop(may_go_on.recv()));
+        let notifier = Notifier::telling(move |_| {
+            let _ = may_go_on.recv();
+        });
         notifier.tell(Word::Stopping);
         notifier.wait_until_told();
         assert_ne!(notifier.untold.load(Ordering::Acquire), 0, "the socket is still full");

@@ -124,7 +124,7 @@ impl Mirrors {
                 self.resilver_rate = None;
             }
             PlantedBug::FilledFromLeaving => {
-                (self.weights.rot, self.weights.attach, self.weights.detach) = (10, 20, 10);
+                (self.weights.rot, self.weights.attach, self.weights.detach) = (20, 20, 10);
             }
             PlantedBug::ReturnsWithoutDevice => {
                 (self.weights.lose, self.weights.mend) = (10, 20);

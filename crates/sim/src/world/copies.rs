@@ -312,6 +312,32 @@ impl World {
         Ok(())
     }
 
+    /// After an opening, before hosts ask for anything: copies that hold everything hold the same wherever
+    /// the durable checkpoint refers to something.
+    pub(super) fn check_sound_copies(&mut self) -> Result<(), Violation> {
+        if self.profile.mirrors.is_none() || self.profile.faults.is_some() {
+            return Ok(());
+        }
+        self.look_at_superblock()?;
+        let Some(audit) = &self.audit else { return Ok(()) };
+        for device in self.known_devices() {
+            let is_sound = |m: &&Member| m.state == State::Sound && self.is_current(m.uuid);
+            let sound = self.slots.devices[device].iter().filter(is_sound);
+            let slots: Vec<usize> = sound.map(|member| member.slot).collect();
+            let blocks = audit.blocks_of(device);
+            for pair in slots.windows(2) {
+                if let Some(block) = first_difference(&self.disks, pair, &blocks) {
+                    return violation(format!(
+                        "block {block} of device {device} differs after an opening between slots {} \
+                         and {}, both sound",
+                        pair[0], pair[1]
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Once all copies of a device are current, all lists say so.
     fn check_records(&self, device: usize, slots: &[usize]) -> Result<(), Violation> {
         if slots.len() < 2 {

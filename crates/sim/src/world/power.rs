@@ -10,6 +10,9 @@ use crate::limits::{RECOVERY_CRASHES_MAX, RECOVERY_OPERATIONS_MAX};
 use crate::oracle::{Violation, violation};
 use crate::trace::Event;
 
+/// Openings of a hundred after which sound copies are compared.
+const SOUND_COPIES_PERCENT: u64 = 25;
+
 impl World {
     /// Makes the pool, sometimes with a power failure on the way.
     pub(super) fn format(&mut self) -> Result<(), Violation> {
@@ -164,6 +167,9 @@ impl World {
             return Ok(());
         }
         self.reconcile_copies()?;
+        if self.replaces.percent(SOUND_COPIES_PERCENT) {
+            self.check_sound_copies()?;
+        }
         self.compare_all()?;
         let faulty = self.random.percent(70);
         self.set_faulty(faulty);

@@ -6,6 +6,7 @@ use store::Change;
 use super::World;
 use super::slots::{Member, State};
 use crate::action::Action;
+use crate::oracle::{Violation, violation};
 
 /// Copies of a hundred that join in the place of another one.
 const REPLACED_PERCENT: u64 = 40;
@@ -38,7 +39,11 @@ impl World {
         }
         let members = self.slots.devices.get(device)?;
         let is_member = |member: &&Member| self.state_of(member.uuid).is_some();
-        let members: Vec<[u8; 16]> = members.iter().filter(is_member).map(|m| m.uuid).collect();
+        let members: Vec<&Member> = members.iter().filter(is_member).collect();
+        // Administrators replace what went wrong, if anything did.
+        let has_spoilt = members.iter().any(|member| member.is_spoilt());
+        let is_chosen = |member: &&&Member| member.is_spoilt() || !has_spoilt;
+        let members: Vec<[u8; 16]> = members.iter().filter(is_chosen).map(|m| m.uuid).collect();
         (!members.is_empty()).then(|| members[self.replaces.below(members.len() as u64) as usize])
     }
 
@@ -48,15 +53,15 @@ impl World {
     }
 
     /// The daemon looks every now and then.
-    pub(super) fn go_on_replacing(&mut self) {
-        let Some(Replacement { device, old, new, .. }) = self.replacement else { return };
+    pub(super) fn go_on_replacing(&mut self) -> Result<(), Violation> {
+        let Some(Replacement { device, old, new, .. }) = self.replacement else { return Ok(()) };
         let place_of = |uuid| {
             let members = self.slots.devices.get(device)?.iter();
             members.clone().position(|member| member.uuid == uuid)
         };
         let (Some(place), Some(_)) = (place_of(old), place_of(new)) else {
             self.replacement = None;
-            return;
+            return Ok(());
         };
         self.store.going_to_leave(old);
         let member = self.slots.devices[device][place];
@@ -66,8 +71,35 @@ impl World {
         let counts = member.state == State::Sound && self.is_current(old);
         let is_sound_left = self.sound_copies(device) > usize::from(counts);
         if self.is_current(new) && is_settled && is_sound_left && self.replaces.one_in(4) {
+            self.check_no_rot_was_copied()?;
             self.slots.devices[device][place].leave();
             self.submit(Action::Change(Change::DetachMember { member: old }));
+        }
+        Ok(())
+    }
+
+    /// What had rotted of the copy that leaves is not what the new one has got.
+    fn check_no_rot_was_copied(&self) -> Result<(), Violation> {
+        let Some(Replacement { device, old, new, .. }) = self.replacement else { return Ok(()) };
+        let (Some((rotten, blocks)), true) = (&self.rotted, self.is_no_source(device, old)) else {
+            return Ok(());
+        };
+        let disk_of = |uuid| {
+            let mut members = self.slots.devices[device].iter();
+            members.find(|member| member.uuid == uuid).map(|member| &self.disks[member.slot])
+        };
+        let (Some(from), Some(to)) = (disk_of(old), disk_of(new)) else { return Ok(()) };
+        let sound = &self.disks[self.slots.reference(device)];
+        let is_copied = |(block, rot): &&(u64, Vec<u8>)| {
+            let [is_in_old, is_in_new, is_in_sound] =
+                [from, to, sound].map(|disk| disk.stable_block(*block) == rot);
+            is_in_old && is_in_new && !is_in_sound
+        };
+        match blocks.iter().find(is_copied).filter(|_| *rotten == old) {
+            Some((block, _)) => violation(format!(
+                "block {block} of device {device} has rotted in a copy that leaves, and was copied from it"
+            )),
+            None => Ok(()),
         }
     }
 

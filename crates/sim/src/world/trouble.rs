@@ -46,7 +46,7 @@ impl World {
             return Ok(());
         }
         self.pull_what_comes_back();
-        self.go_on_replacing();
+        self.go_on_replacing()?;
         if !self.chance.one_in(interval) {
             return Ok(());
         }
@@ -251,6 +251,7 @@ impl World {
         self.trace.add(self.now, Event::Copy { slot, words: "blocks of a copy rot" });
         self.choose_reference(place.0);
         let blocks = self.audit.as_ref().map(|audit| audit.found_on(place.0)).unwrap_or_default();
+        let mut rotted = Vec::new();
         for _ in 0..self.chance.between(1, ROT_BLOCKS_MAX) {
             // Labels are written once, and nothing writes them again.
             let own = [8, 16, 17];
@@ -260,7 +261,9 @@ impl World {
                 blocks[self.chance.below(blocks.len() as u64) as usize]
             };
             self.disks[slot].rot(block, self.chance.pick(&Rot::ALL));
+            rotted.push((block, self.disks[slot].stable_block(block).to_vec()));
         }
+        self.rotted = Some((self.member(place).uuid, rotted));
     }
 
     /// A copy that the engine goes on without comes back as it was, or another one takes its place.
