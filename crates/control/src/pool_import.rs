@@ -169,6 +169,11 @@ pub fn take(
              identifiers, and nothing of hosts, LUN numbers, reservations and schedules"
                 .to_owned(),
         );
+        taking.change(
+            "when the pool is opened it is upgraded, and keeps what hosts rely on beside their data: \
+             earlier versions refuse it then; 'gantryd --no-pool-upgrade' leaves it as it is"
+                .to_owned(),
+        );
     }
     let mut report = taking.report;
     let version = found.records.values().map(|found| found.version).max().unwrap_or(0);

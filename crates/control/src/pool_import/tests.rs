@@ -216,6 +216,7 @@ fn a_pool_that_is_here_and_one_without_records() {
     let report = take(&pool, &mut after, (&Choices::default(), 0), &opened);
     assert_eq!((report.pool.as_str(), report.collisions.len()), ("imported", 0));
     assert!(report.missing[0].contains("before pools kept records"));
+    assert!(report.changes.iter().any(|change| change.contains("--no-pool-upgrade")), "{report:?}");
 }
 
 /// The data directory is an earlier one, of which the pool knows what came later.
