@@ -179,6 +179,30 @@ fn a_method_that_is_offered_again_in_the_operational_stage_is_answered() {
     assert_ne!(answer.bhs.u16(14), 0);
 }
 
+// iscsi-client-rs took 'Irrelevant' for a malformed number and gave up its discovery.
+#[test]
+fn keys_that_change_nothing_in_a_discovery_session_are_answered_with_values() {
+    let table = [
+        ("MaxConnections=8", "MaxConnections=1"),
+        ("MaxConnections=1", "MaxConnections=1"),
+        ("MaxConnections=0", "MaxConnections=Reject"),
+        ("InitialR2T=Yes", "InitialR2T=Yes"),
+        ("ImmediateData=No", "ImmediateData=No"),
+        ("MaxBurstLength=16776192", "MaxBurstLength=1048576"),
+        ("FirstBurstLength=512", "FirstBurstLength=512"),
+        ("MaxOutstandingR2T=1", "MaxOutstandingR2T=1"),
+        ("DataPDUInOrder=Yes", "DataPDUInOrder=Yes"),
+        ("DataSequenceInOrder=Yes", "DataSequenceInOrder=Yes"),
+        ("TaskReporting=RFC3720", "TaskReporting=RFC3720"),
+        ("iSCSIProtocolLevel=1", "iSCSIProtocolLevel=1"),
+    ];
+    let discovery = "InitiatorName=iqn.2026-01.example:a\0SessionType=Discovery\0";
+    for (offer, answer) in table {
+        let text = exchange(&mut fresh(), 0x87, &format!("{discovery}{offer}\0")).text();
+        assert!(text.starts_with(&format!("{answer} ")), "{offer} was answered {text}");
+    }
+}
+
 #[test]
 fn text_that_is_not_utf8_is_refused() {
     let mut initiator = fresh();

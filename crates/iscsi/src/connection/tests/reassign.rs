@@ -350,3 +350,31 @@ fn an_answer_of_which_little_was_sent_is_taken_over_whole() {
         assert_eq!((response.opcode(), response.bhs.u32(36)), (0x21, 4096));
     }
 }
+
+// uiscsi offers all keys again when it replaces a connection at level 2. 'Reject' for those that
+// only the first connection settles made it give the session up.
+#[test]
+fn a_connection_in_place_of_another_may_offer_every_key_again() {
+    let offers = "HeaderDigest=None\0DataDigest=None\0MaxConnections=1\0InitialR2T=Yes\0\
+         ImmediateData=Yes\0MaxBurstLength=262144\0FirstBurstLength=65536\0DefaultTime2Wait=5\0\
+         DefaultTime2Retain=0\0MaxOutstandingR2T=1\0ErrorRecoveryLevel=0\0DataPDUInOrder=Yes\0\
+         DataSequenceInOrder=Yes\0TaskReporting=RFC3720\0iSCSIProtocolLevel=1\0";
+    let (session, _) = lose(first());
+    let mut again = Initiator::new(config());
+    let mut login = Pdu::login(0x87, &format!("{NORMAL}{offers}"));
+    login.bhs.0[14..16].copy_from_slice(&7_u16.to_be_bytes());
+    again.send(&login);
+    assert!(matches!(again.event(), Some(Event::Login(_))));
+    again.target.login_admit(LoginTerms { session: Some(session), ..LoginTerms::open(1) });
+    assert!(matches!(again.event(), Some(Event::Authenticated(_))));
+    again.target.login_accept(7);
+    let Some(Event::LoggedIn(parameters)) = again.event() else { panic!("not let in") };
+    let answer = again.answer();
+    assert_eq!((answer.bhs.0[1], answer.bhs.0[36]), (0x87, 0), "{}", answer.text());
+    for kept in ["ErrorRecoveryLevel=2", "MaxBurstLength=512", "InitialR2T=No"] {
+        assert!(answer.text().contains(kept), "{kept}: {}", answer.text());
+    }
+    assert!(!answer.text().contains("Reject"), "{}", answer.text());
+    let of_session = (parameters.error_recovery_level, parameters.max_burst_length);
+    assert_eq!((of_session, parameters.default_time2retain), ((2, 512), 20));
+}
