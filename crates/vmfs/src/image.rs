@@ -58,6 +58,8 @@ pub struct FileDisk {
     rack: Rack,
     host: u64,
     started: Instant,
+    /// Time that the host's clock is ahead.
+    ahead: Duration,
     fate: Arc<Mutex<Fate>>,
 }
 
@@ -112,7 +114,8 @@ impl FileDisk {
         let shared = Arc::new(Mutex::new(shared));
         let rack = Rack::default();
         locked(&rack).insert(name.clone(), Arc::clone(&shared));
-        Self { shared, name, rack, host: 0, started: Instant::now(), fate: Arc::default() }
+        let (started, ahead) = (Instant::now(), Duration::ZERO);
+        Self { shared, name, rack, host: 0, started, ahead, fate: Arc::default() }
     }
 
     /// The disk has so many bytes from then on: an administrator enlarged it.
@@ -134,8 +137,13 @@ impl FileDisk {
         shared.hosts += 1;
         drop(shared);
         let (shared, rack) = (Arc::clone(&self.shared), Arc::clone(&self.rack));
-        let (name, started) = (self.name.clone(), Instant::now());
-        Self { shared, name, rack, host, started, fate: Arc::default() }
+        let (name, started, ahead) = (self.name.clone(), Instant::now(), Duration::ZERO);
+        Self { shared, name, rack, host, started, ahead, fate: Arc::default() }
+    }
+
+    /// Moves the host's clock on, as if so much time had passed.
+    pub fn pass(&mut self, time: Duration) {
+        self.ahead += time;
     }
 
     /// From then on, some writes of this host are refused.
@@ -232,8 +240,8 @@ impl Disk for FileDisk {
         let shared = locked(&self.rack).get(name).cloned();
         let shared = shared.ok_or_else(|| DiskError::Missing(name.to_owned()))?;
         let (rack, fate) = (Arc::clone(&self.rack), Arc::clone(&self.fate));
-        let (host, started) = (self.host, self.started);
-        Ok(Self { shared, name: name.to_owned(), rack, host, started, fate })
+        let (host, started, ahead) = (self.host, self.started, self.ahead);
+        Ok(Self { shared, name: name.to_owned(), rack, host, started, ahead, fate })
     }
 
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<(), DiskError> {
@@ -309,7 +317,7 @@ impl Disk for FileDisk {
     }
 
     fn now_us(&mut self) -> u64 {
-        self.started.elapsed().as_micros() as u64
+        (self.started.elapsed() + self.ahead).as_micros() as u64
     }
 
     fn wall_clock(&mut self) -> u32 {

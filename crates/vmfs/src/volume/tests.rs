@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
@@ -380,7 +381,7 @@ fn a_file_that_another_host_has_open_is_locked() -> Result<()> {
     let beating = std::thread::spawn(move || -> Result<_> {
         for _ in 0..15 {
             a.pulse()?;
-            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(100));
         }
         a.close(file)?;
         Ok(a)
@@ -439,7 +440,7 @@ fn a_host_mounts_while_another_has_the_disk_reserved_for_a_moment() -> Result<()
     let mut other = bench.disk.another_host();
     other.reserve()?;
     let releases = std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
         other.release()
     });
     bench.host(1, Locking::Scsi)?.touch("file")?;
@@ -575,6 +576,39 @@ fn more_hosts_than_heartbeat_slots_are_refused() -> Result<()> {
     assert_eq!(mounted[0].hosts()?.len(), 64);
     mounted.pop().context("64 hosts")?.unmount()?;
     assert_eq!(mounted[0].hosts()?.len(), 63);
+    Ok(())
+}
+
+/// The stamp of host 1's heartbeat, as another host reads it.
+fn stamp(watcher: &mut Volume<FileDisk>) -> Result<u64> {
+    for number in 0..HOSTS_MAX {
+        let (_, slot) = watcher.read_slot(heartbeat::address(number))?;
+        if slot.in_use && slot.host == Uuid([1; 16]) {
+            return Ok(slot.stamp_us);
+        }
+    }
+    anyhow::bail!("host 1 has no slot")
+}
+
+// ESXi's period with ATS for the heartbeat; also a lease that another array set is not missed.
+#[test]
+fn a_heartbeat_is_written_every_3_s_and_five_times_in_a_short_lease() -> Result<()> {
+    for (lease_ms, period_ms) in [(16_000, 3000), (60_000, 3000), (5000, 1000)] {
+        for locking in [Locking::Ats, Locking::Scsi] {
+            let bench = Bench::new(1 << 30, lease_ms)?;
+            let (mut host, mut watcher) = (bench.host(1, locking)?, bench.host(2, locking)?);
+            for _ in 0..3 {
+                host.pulse()?;
+                let before = stamp(&mut watcher)?;
+                host.disk().pass(Duration::from_millis(period_ms - 500));
+                host.pulse_if_due()?;
+                ensure!(stamp(&mut watcher)? == before, "{lease_ms} ms: early");
+                host.disk().pass(Duration::from_millis(500));
+                host.pulse_if_due()?;
+                ensure!(stamp(&mut watcher)? > before, "{lease_ms} ms: late");
+            }
+        }
+    }
     Ok(())
 }
 
