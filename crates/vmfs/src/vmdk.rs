@@ -217,12 +217,21 @@ impl<D: Disk> Volume<D> {
     /// [`Error::Locked`] when another host uses it.
     pub fn replace_descriptor(&mut self, path: &str, descriptor: &DiskDescriptor) -> Result<()> {
         let mut text = self.open(path, LockMode::Exclusive)?;
-        let mut bytes = descriptor.emit().into_bytes();
-        // One write, never shorter than what it replaces: there is no moment without a descriptor.
-        bytes.resize(bytes.len().max(text.length() as usize), b'\n');
-        let written = self.write_at(&mut text, 0, &bytes);
+        let replaced = self.overwrite(&mut text, descriptor.emit().into_bytes());
         self.close(text)?;
-        written
+        replaced
+    }
+
+    /// Overwrites a text in one write. What is shorter than the old text ends in empty lines; for
+    /// what is longer, the old text is lengthened by empty lines first: there is no moment at which
+    /// the file holds neither of them whole.
+    fn overwrite(&mut self, file: &mut File, mut bytes: Vec<u8>) -> Result<()> {
+        let old = file.length() as usize;
+        if bytes.len() > old {
+            self.write_at(file, old as u64, &vec![b'\n'; bytes.len() - old])?;
+        }
+        bytes.resize(bytes.len().max(old), b'\n');
+        self.write_at(file, 0, &bytes)
     }
 
     fn create_extent(&mut self, flat: &str, size: u64, format: DiskFormat) -> Result<File> {

@@ -9,6 +9,8 @@ mod second_reader;
 #[cfg(test)]
 mod spanning;
 #[cfg(test)]
+mod takeovers;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
@@ -520,7 +522,9 @@ impl<D: Disk> Volume<D> {
         let fresh = Watched { stamp_us: slot.stamp_us, since_us: now, changed: false };
         let watched = self.watched.entry(key).or_insert(fresh);
         if watched.stamp_us != slot.stamp_us {
-            *watched = Watched { changed: true, ..fresh };
+            // The mark of a host that takes it over is no sign of life of the holder.
+            let is_own = slot.replayed_by == Uuid::default();
+            *watched = Watched { changed: is_own, ..fresh };
         }
         if now - watched.since_us < self.lease_us() {
             return Ok(false);
@@ -580,10 +584,15 @@ impl<D: Disk> Volume<D> {
         if !self.swap(dead.address, [image, &replaying_image])? {
             return Ok(false);
         }
+        // If the disk refuses what follows, the next look goes on without another lease.
+        if let Some(watched) = self.watched.get_mut(&(dead.address, dead.generation)) {
+            watched.stamp_us = replaying.stamp_us;
+        }
         self.replay(dead)?;
-        let cleared = Slot::clear(dead.address, dead.generation).emit();
-        self.stats.takeovers += 1;
-        self.swap(dead.address, [&replaying_image, &cleared])
+        let clear = Slot::clear(dead.address, dead.generation).emit();
+        let cleared = self.swap(dead.address, [&replaying_image, &clear])?;
+        self.stats.takeovers += u64::from(cleared);
+        Ok(cleared)
     }
 
     fn replay(&mut self, dead: &Slot) -> Result<()> {

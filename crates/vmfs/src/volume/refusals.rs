@@ -10,15 +10,36 @@ use super::tests::{Bench, MIB, get, pattern, put};
 use super::*;
 use crate::file::{File, Fill};
 use crate::image::{FileDisk, Refusal};
-use crate::vmdk::DiskFormat;
+use crate::space::Space;
+use crate::vmdk::{DiskDescriptor, DiskFormat};
 use crate::{FileKind, LockMode};
 
 type Step = fn(&mut Volume<FileDisk>) -> Result<()>;
 
-struct Operation {
-    name: &'static str,
-    prepare: Step,
-    carry_out: Step,
+pub(super) struct Operation {
+    pub(super) name: &'static str,
+    pub(super) prepare: Step,
+    pub(super) carry_out: Step,
+}
+
+/// What a mapping of a raw device, or a descriptor that is replaced, looks like at every moment.
+fn check_descriptors(volume: &mut Volume<FileDisk>) -> Result<()> {
+    if volume.status("kept.vmdk").is_ok() {
+        let found = volume.disk_descriptor("kept.vmdk")?;
+        ensure!([7, 8, 90].map(kept).contains(&found), "{found:?}");
+    }
+    if volume.status("raw-rdm.vmdk").is_ok_and(|pointer| pointer.length > 0) {
+        ensure!(get(volume, "raw-rdm.vmdk")? == b"naa.6001\n");
+        ensure!(volume.disk_descriptor("raw.vmdk")?.raw);
+    }
+    Ok(())
+}
+
+/// A descriptor of a disk whose parent has a name of so many times a hundred letters.
+fn kept(hundreds: usize) -> DiskDescriptor {
+    let parent = Some((format!("{}.vmdk", "p".repeat(100 * hundreds)), 1));
+    let extent = "kept-delta.vmdk".to_owned();
+    DiskDescriptor { size: 64 * MIB, extent, thin: true, cid: 5, parent, raw: false }
 }
 
 fn nothing(_: &mut Volume<FileDisk>) -> Result<()> {
@@ -37,7 +58,7 @@ fn with_file(
     done
 }
 
-const OPERATIONS: [Operation; 14] = [
+pub(super) const OPERATIONS: [Operation; 16] = [
     Operation { name: "touch a new file", prepare: nothing, carry_out: |v| Ok(v.touch("new")?) },
     Operation { name: "touch an old file", prepare: nothing, carry_out: |v| Ok(v.touch("old")?) },
     Operation {
@@ -138,6 +159,22 @@ const OPERATIONS: [Operation; 14] = [
         },
     },
     Operation {
+        name: "map a raw device",
+        prepare: nothing,
+        carry_out: |v| Ok(v.create_raw_mapping("raw.vmdk", 5 * MIB, "naa.6001")?),
+    },
+    Operation {
+        name: "replace a descriptor by longer ones and a shorter one",
+        prepare: |v| Ok(v.create_descriptor("kept.vmdk", &kept(7))?),
+        carry_out: |v| {
+            [8, 90, 8].into_iter().try_for_each(|length| {
+                v.replace_descriptor("kept.vmdk", &kept(length))?;
+                ensure!(v.disk_descriptor("kept.vmdk")? == kept(length));
+                Ok(())
+            })
+        },
+    },
+    Operation {
         name: "take, write and remove a snapshot",
         prepare: |v| {
             let disk = v.create_disk("s.vmdk", 64 * MIB, DiskFormat::Thin)?;
@@ -234,14 +271,20 @@ fn one(operation: &Operation, refusal: &Refusal, then: Then) -> Result<bool> {
     }
     let mut other = bench.host(2, Locking::Ats)?;
     other.take_over_dead()?;
-    bench.check_with_to_be_zeroed(to_be_zeroed(&mut other, "")?)?;
-    ensure!(get(&mut other, "old")? == pattern(100_000, 1), "the other file changed");
-    ensure!(bench.cat("/old")? == pattern(100_000, 1), "vmfs-tools read something else");
-    delete_all(&mut other, "")?;
-    ensure!(other.space()? == empty, "{:?} was {empty:?}", other.space()?);
-    other.unmount()?;
-    bench.check()?;
+    check(&bench, other, empty)?;
     Ok(refused)
+}
+
+/// The volume is whole and all that is in it can be deleted, as a living host and fsck.vmfs see it.
+pub(super) fn check(bench: &Bench, mut volume: Volume<FileDisk>, empty: Space) -> Result<()> {
+    bench.check_with_to_be_zeroed(to_be_zeroed(&mut volume, "")?)?;
+    ensure!(get(&mut volume, "old")? == pattern(100_000, 1), "the other file changed");
+    ensure!(bench.cat("/old")? == pattern(100_000, 1), "vmfs-tools read something else");
+    check_descriptors(&mut volume)?;
+    delete_all(&mut volume, "")?;
+    ensure!(volume.space()? == empty, "{:?} was {empty:?}", volume.space()?);
+    volume.unmount()?;
+    bench.check()
 }
 
 fn at_every_write(refusal: fn(u64) -> Refusal, then: Then) -> Result<()> {
@@ -290,4 +333,37 @@ fn an_array_runs_full_and_the_host_unmounts() -> Result<()> {
 #[test]
 fn an_array_runs_full_and_has_space_again() -> Result<()> {
     at_every_write(Refusal::FullFrom, Then::TriesAgain)
+}
+
+/// A disk or a mapping that is not made because one write was refused leaves nothing.
+#[test]
+fn of_a_disk_that_could_not_be_made_nothing_is_left() -> Result<()> {
+    let makes: [Step; 2] = [
+        |v| Ok(v.create_raw_mapping("raw.vmdk", 5 * MIB, "naa.6001")?),
+        |v| {
+            let disk = v.create_disk("raw.vmdk", 300 * MIB, DiskFormat::ZeroedThick)?;
+            Ok(v.close(disk)?)
+        },
+    ];
+    for (which, make) in makes.into_iter().enumerate() {
+        for number in 0.. {
+            let bench = Bench::new(2 << 30, 10)?;
+            let mut volume = bench.host(1, Locking::Ats)?;
+            volume.disk().refuse(Refusal::Numbers(number..number + 1));
+            let made = make(&mut volume);
+            let refused = volume.disk().refused() > 0;
+            volume.disk().refuse(Refusal::None);
+            if made.is_err() {
+                let left: Vec<String> =
+                    volume.list("")?.into_iter().map(|entry| entry.name).collect();
+                let left = left.iter().filter(|name| name.starts_with("raw")).count();
+                ensure!(left == 0, "{which}, write {number}: {left} files are left");
+            }
+            volume.unmount()?;
+            if !refused {
+                break;
+            }
+        }
+    }
+    Ok(())
 }
