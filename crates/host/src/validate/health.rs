@@ -217,3 +217,28 @@ fn targets(health: &LockHealth) -> Vec<Target> {
         ),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the target about ABORT TASK was met, and what was found.
+    fn after_abort(aborts: Option<Aborts>) -> (Option<bool>, String) {
+        let health = LockHealth { aborts, ..LockHealth::default() };
+        let mut targets = targets(&health).into_iter();
+        let found = targets.find(|target| target.what.starts_with("after ABORT TASK"));
+        let found = found.expect("it is always there");
+        (found.met, found.found)
+    }
+
+    #[test]
+    fn nothing_is_judged_after_aborts_that_were_all_refused() {
+        let refused = Aborts { rounds: 9, refused: 9, old: 5, wrong: 4, ..Aborts::default() };
+        assert_eq!(after_abort(Some(refused.clone())), (None, "not measured".to_owned()));
+        assert_eq!(after_abort(None).0, None);
+        let one = Aborts { refused: 8, complete: 1, ..refused.clone() };
+        assert_eq!(after_abort(Some(one)), (Some(false), "4".to_owned()));
+        let ended = Aborts { refused: 8, ended_before: 1, wrong: 0, ..refused };
+        assert_eq!(after_abort(Some(ended)), (Some(true), "0".to_owned()));
+    }
+}

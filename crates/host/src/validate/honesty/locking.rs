@@ -86,22 +86,27 @@ pub(super) fn abort(scratch: &mut Scratch<'_>) -> Probe {
         answers.push(session.abort_task(name)?.0);
     }
     let alive = read(&mut session).is_ok();
-    let fine = answers.iter().all(|answer| matches!(answer, 0 | 1));
     let words: Vec<&str> = answers.iter().map(|answer| response(*answer)).collect();
     let found = format!(
         "ended, unknown, ended, unknown: {}; the session {}",
         words.join(", "),
         if alive { "lives" } else { "is DEAD" }
     );
-    // 'Task management function not supported' is an answer that the standard has.
+    let verdict = abort_verdict(&answers, alive);
+    Ok(says("task management (RFC 7143 11.6)", found, verdict))
+}
+
+/// Judges the answers to ABORT TASK. 'Task management function not supported' is an answer that
+/// the standard has, and no lie.
+fn abort_verdict(answers: &[u32], alive: bool) -> Verdict {
+    let fine = answers.iter().all(|answer| matches!(answer, 0 | 1));
     let refused = answers.iter().all(|answer| matches!(answer, 0 | 1 | 5));
-    let verdict = match (fine, refused) {
+    match (fine, refused) {
         _ if !alive => Verdict::Lie,
         (true, _) => Verdict::Honest,
         (false, true) => Verdict::NotClaimed,
         (false, false) => Verdict::Lie,
-    };
-    Ok(says("task management (RFC 7143 11.6)", found, verdict))
+    }
 }
 
 /// RESPONSE of RFC 7143 11.6.1.
@@ -113,5 +118,27 @@ fn response(answer: u32) -> &'static str {
         5 => "not supported",
         255 => "REJECTED",
         _ => "another answer",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_abort_that_is_not_supported_is_no_lie() {
+        let rows: [(&[u32], bool, Verdict); 8] = [
+            (&[0, 1, 0, 1], true, Verdict::Honest),
+            (&[5, 5, 5, 5], true, Verdict::NotClaimed),
+            (&[0, 5, 1, 5], true, Verdict::NotClaimed),
+            (&[0, 2, 0, 2], true, Verdict::Lie),
+            (&[0, 255, 0, 255], true, Verdict::Lie),
+            (&[5, 5, 5, 255], true, Verdict::Lie),
+            (&[0, 1, 0, 1], false, Verdict::Lie),
+            (&[5, 5, 5, 5], false, Verdict::Lie),
+        ];
+        for (answers, alive, verdict) in rows {
+            assert_eq!(abort_verdict(answers, alive), verdict, "{answers:?} {alive}");
+        }
     }
 }
