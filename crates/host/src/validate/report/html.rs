@@ -50,15 +50,12 @@ pub(in crate::validate) fn table(caption: &str, head: &[String], rows: &[Vec<Str
     }
 }
 
-/// A chart with its numbers below it.
+/// A chart with its numbers below it, open: a closed element is not printed.
 pub(super) fn figure(chart: &Chart) -> Markup {
     html! {
         figure {
             (PreEscaped(&chart.svg))
-            details {
-                summary { "Numbers of this chart" }
-                (table(&chart.title, &chart.head, &chart.rows))
-            }
+            (table(&chart.title, &chart.head, &chart.rows))
         }
     }
 }
@@ -90,5 +87,24 @@ fn mark(met: Option<bool>) -> Markup {
         Some(true) => badge("good", "met"),
         Some(false) => badge("bad", "not met"),
         None => badge("open", "not measured"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_legend_of_a_picture_is_seen_and_printed_below_it() {
+        let chart = Chart {
+            title: "Rate".to_owned(),
+            svg: "<svg></svg>".to_owned(),
+            head: ["", "latest", "maximum"].map(str::to_owned).to_vec(),
+            rows: vec![["on", "2.50", "4.00"].map(str::to_owned).to_vec()],
+        };
+        let page = figure(&chart).into_string();
+        let (picture, legend) = page.split_once("</svg>").expect("a picture");
+        assert!(!picture.contains("4.00") && legend.contains("maximum") && legend.contains("4.00"));
+        assert!(!page.contains("<details"), "closed, and not printed");
     }
 }
