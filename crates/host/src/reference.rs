@@ -115,3 +115,20 @@ pub(crate) fn page(root: &Command) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_of_vmkfstools_names_every_option() {
+        let root = <crate::Arguments as clap::CommandFactory>::command();
+        let found = root.find_subcommand("vmkfstools").and_then(Command::get_about);
+        let about = found.expect("it says what it is").to_string();
+        let named: Vec<&str> = about.split([' ', ',', '.']).collect();
+        let letters = vmkfstools::OPTIONS.iter().filter_map(|(option, _)| option.get(..2));
+        for letter in letters.filter(|letter| *letter != "--") {
+            assert!(named.contains(&letter), "{letter} is not in '{about}'");
+        }
+    }
+}

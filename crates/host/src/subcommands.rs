@@ -52,7 +52,7 @@ pub(crate) enum HostSubcommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// ESXi's arguments: -c, -i, -w, -j, -k, -K, -y, -C, -P, -U, -X, -E, -D.
+    /// ESXi's arguments: -c, -i, -w, -j, -k, -K, -X, -U, -E, -D, -y, -C, -G, -Z, -P.
     #[command(disable_help_flag = true)]
     Vmkfstools {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
