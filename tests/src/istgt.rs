@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// An istgt with LUNs on sparse files.
 #[derive(Debug)]
 pub struct Istgt {
-    _daemon: Running,
+    daemon: Running,
     _folder: TempDir,
     portal: SocketAddr,
     luns: u32,
@@ -43,7 +43,12 @@ impl Istgt {
         let file = file.to_str().context("a printable path")?;
         let mut daemon = Running::start(Path::new("istgt"), &["-D", "-c", file])?;
         listens(&mut daemon, portal)?;
-        Ok(Self { _daemon: daemon, _folder: folder, portal, luns })
+        Ok(Self { daemon, _folder: folder, portal, luns })
+    }
+
+    /// The daemon.
+    pub fn process_id(&self) -> u32 {
+        self.daemon.process_id()
     }
 
     /// Addresses of its LUNs.

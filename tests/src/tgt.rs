@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// A tgtd with one LUN, 1.
 #[derive(Debug)]
 pub struct Tgt {
-    _daemon: Running,
+    daemon: Running,
     folder: TempDir,
     control: String,
     portal: String,
@@ -37,7 +37,7 @@ impl Tgt {
         let address = format!("portal={portal}");
         let words = ["-f", "-C", &control, "--iscsi", &address];
         let daemon = Running::start(Path::new("tgtd"), &words)?;
-        let tgt = Self { _daemon: daemon, folder, control, portal };
+        let tgt = Self { daemon, folder, control, portal };
         let image = image.to_str().context("a printable path")?;
         tgt.control(&["--op", "new", "--mode", "target", "--tid", "1", "-T", NAME])?;
         let unit = ["--mode", "logicalunit", "--tid", "1", "--lun", "1", "-b", image];
@@ -68,6 +68,11 @@ impl Tgt {
     /// When it never does.
     pub fn control(&self, words: &[&str]) -> Result<()> {
         control(&self.control, words)
+    }
+
+    /// The daemon.
+    pub fn process_id(&self) -> u32 {
+        self.daemon.process_id()
     }
 
     /// The LUN's address, with what stands before the host: `USER%PASSWORD@`, or nothing.

@@ -248,13 +248,10 @@ fn write_once(array: &Array, luns: &[(&str, u64)]) -> Result<()> {
 fn theirs(options: &Options, folder: &Path) -> Result<()> {
     let tgt = Tgt::start(64 << 20)?;
     let luns = (2..6).map(|lun| tgt.add_thin_lun(lun, LUN)).collect::<Result<Vec<_>>>()?;
+    let process = tgt.process_id().to_string();
     let others = luns[1..].iter().flat_map(|url| ["--url2", url]);
-    validate(
-        options,
-        folder,
-        "tgt",
-        &std::iter::once(luns[0].as_str()).chain(others).collect::<Vec<_>>(),
-    )
+    let words = std::iter::once(luns[0].as_str()).chain(others).chain(["--array-pid", &process]);
+    validate(options, folder, "tgt", &words.collect::<Vec<_>>())
 }
 
 fn validate(options: &Options, folder: &Path, name: &str, words: &[&str]) -> Result<()> {

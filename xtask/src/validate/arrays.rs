@@ -94,7 +94,8 @@ fn ours(folder: &Path) -> Result<String> {
     let lun = |number| array.lun_url(array.create_lun(&format!("large/v{number}"), "2G")?);
     let urls = (0..LUNS).map(lun).collect::<Result<Vec<_>>>()?;
     let small = array.lun_url(array.create_lun("small/v", "4G")?)?;
-    validate(folder, "gantry", &urls, &["--small", &small])?;
+    let process = array.process_id()?.to_string();
+    validate(folder, "gantry", &urls, &["--small", &small, "--array-pid", &process])?;
     array.stop()?;
     Ok("Gantry".to_owned())
 }
@@ -104,15 +105,20 @@ fn tgt(folder: &Path) -> Result<String> {
     let tgt = Tgt::start(64 << 20)?;
     let numbers = 2..2 + u16::try_from(LUNS)?;
     let urls = numbers.map(|number| tgt.add_thin_lun(number, LUN)).collect::<Result<Vec<_>>>()?;
-    validate(folder, "tgt", &urls, &[])?;
+    validate(folder, "tgt", &urls, &["--array-pid", &tgt.process_id().to_string()])?;
     Ok(format!("Debian's tgt {}", version_of("tgt")?))
 }
 
 fn istgt(folder: &Path) -> Result<String> {
     let istgt = Istgt::start(LUNS, LUN)?;
-    validate(folder, "istgt", &istgt.urls(), &[])?;
+    let process = istgt.process_id().to_string();
+    validate(folder, "istgt", &istgt.urls(), &["--array-pid", &process])?;
     Ok(format!("Debian's istgt {}", version_of("istgt")?))
 }
+
+/// What SPDK's page says.
+const IN_MEMORY: &str =
+    "LUNs in memory; the array polls: its processor time is one processor's, whatever it is asked";
 
 /// What the pages of arrays in the guest say.
 const EMULATED: [&str; 2] = ["--remark", "an emulated machine: seconds mean nothing"];
@@ -134,7 +140,9 @@ fn spdk(program: &Path, folder: &Path) -> Result<String> {
     let names: Vec<String> = (0..LUNS).map(|number| format!("lun{number}")).collect();
     let luns: Vec<(&str, u64)> = names.iter().map(|name| (name.as_str(), LUN)).collect();
     let spdk = Spdk::start(program, &folder.join("spdk-files"), Mode::Polling, &luns)?;
-    validate(folder, "spdk", &spdk.urls, &["--remark", "LUNs in memory"])?;
+    let process = spdk.process_id().to_string();
+    let words = ["--array-pid", &process, "--remark", IN_MEMORY];
+    validate(folder, "spdk", &spdk.urls, &words)?;
     Ok(spdk.version.clone())
 }
 
