@@ -71,11 +71,12 @@ impl Meter {
     /// Ends: what was done, over time too.
     pub(super) fn end(self, stores: &mut [Datastore]) -> Run {
         let seconds = self.started.elapsed().as_secs_f64();
+        // Before the last look at the array, which takes its time.
+        luns(stores).for_each(Lun::sample);
         let Seen { processor, rates } = self.watch.end();
         let mut counters = Counters::default();
         let mut traces = Vec::new();
         for (lun, before) in luns(stores).zip(&self.before) {
-            lun.sample();
             counters.add(&lun.counters.since(before));
             traces.extend(lun.trace.take());
         }
