@@ -114,8 +114,19 @@ fn array_beside_host(folder: &Path, result: &Value) -> Result<()> {
     // The array counts bytes of sessions; the host those of the measured ones, on sockets.
     ensure!(own > host * 0.8 && own < host * 1.5, "{own} MB of the array, {host} MB of the host");
     sum("array gantry_received_bytes_total, per s")?;
+    // By SCSI (log page 19h) it counts the same commands.
+    for (by_host, by_array) in [
+        ("adapter write, MB/s", "array LUNs received, MB/s"),
+        ("write requests/s", "array LUNs, writes/s"),
+    ] {
+        let (host, own) = (sum(by_host)?, sum(by_array)?);
+        ensure!(host > 1.0 && (own - host).abs() < host * 0.02, "{by_array}: {own}, host {host}");
+    }
     let page = fs::read_to_string(folder.join("report.html"))?;
-    for part in ["Host beside array: interfaces", "Processor time", "average", "% saved"] {
+    let pictures = ["interfaces", "volumes and devices", "written to LUNs", "read from LUNs"];
+    let pictures = pictures.map(|what| format!("Host beside array: {what}"));
+    let parts = ["Processor time", "average", "% saved"];
+    for part in pictures.iter().map(String::as_str).chain(parts) {
         ensure!(page.contains(part), "{part}");
     }
     Ok(())

@@ -124,6 +124,7 @@ pub fn run(order: &Order) -> Result<Report> {
     let bench = Bench::connect(&order.urls)?;
     let small = order.small.as_ref().map(|url| Bench::connect(std::slice::from_ref(url)));
     let small = small.transpose()?;
+    bench.choose_statistics();
     let store = Store::open(order, &bench)?;
     if !order.erase && store.is_new() {
         [Some(&bench), small.as_ref()].into_iter().flatten().try_for_each(Bench::refuse_used)?;

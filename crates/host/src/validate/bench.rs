@@ -10,6 +10,7 @@ use vmfs::{Disk, Mount, Uuid, Volume};
 
 use super::model::{Array, LunWords};
 use super::space;
+use super::watch::statistics;
 use crate::esxi::datastore::{Datastore, locking, try_ats};
 use crate::esxi::lun::{Identity, Lun};
 use crate::esxi::settings::Settings;
@@ -99,6 +100,13 @@ impl Bench {
     /// Addresses that lead to a LUN.
     pub fn paths(&self, unit: usize) -> &[String] {
         &self.units[unit].urls
+    }
+
+    /// Has the array's own counters of these LUNs read while cases run, where they have log page
+    /// 19h.
+    pub(super) fn choose_statistics(&self) {
+        let urls = self.units.iter().map(|unit| unit.urls[0].as_str());
+        statistics::choose(urls, &self.iqn);
     }
 
     /// Bytes of a LUN.

@@ -1,16 +1,20 @@
 //! The array's own side of a measurement: its processor time, by the id of its process, and its own
-//! counters, from a page in Prometheus' text format that is read while a case runs.
+//! counters, from log page 19h of its LUNs and from a page in Prometheus' text format, both read
+//! while a case runs.
+
+pub(super) mod statistics;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use self::statistics::Units;
 use super::model::Processor;
 use crate::initiator::raw;
 
@@ -33,8 +37,8 @@ const PROCESSOR: &str = "process_cpu_seconds_total";
 /// counts of which there is a counter.
 type Group = (&'static str, f64, &'static [&'static [&'static str]]);
 
-/// Counters of Gantry, or of Prometheus' exporter for a machine.
-const GROUPS: [Group; 4] = [
+/// Counters of Gantry, or of Prometheus' exporter for a machine; those of log page 19h.
+const GROUPS: [Group; 8] = [
     (
         "array interface, MB/s",
         1e6,
@@ -61,6 +65,10 @@ const GROUPS: [Group; 4] = [
         1e6,
         &[&["gantry_cloned_bytes_total", "gantry_copied_bytes_total", "gantry_zeroed_bytes_total"]],
     ),
+    ("array LUNs received, MB/s", 1e6, &[&[statistics::RECEIVED]]),
+    ("array LUNs transmitted, MB/s", 1e6, &[&[statistics::TRANSMITTED]]),
+    ("array LUNs, writes/s", 1.0, &[&[statistics::WRITES]]),
+    ("array LUNs, reads/s", 1.0, &[&[statistics::READS]]),
 ];
 
 /// Where the array's own figures come from.
@@ -190,11 +198,15 @@ impl Watch {
     pub(super) fn begin() -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let source = SOURCE.get();
-        let looker = source.filter(|source| source.metrics.is_some()).map(|source| {
-            let first: Looks = source.look().map(|page| (0.0, page)).into_iter().collect();
-            let started = Instant::now();
+        let page = source.filter(|source| source.metrics.is_some());
+        let units = statistics::chosen();
+        let looker = (page.is_some() || !units.is_empty()).then(|| {
+            let (begun, first_look) = mpsc::channel();
             let stop = Arc::clone(&stop);
-            thread::spawn(move || look(source, started, first, &stop))
+            let looker = thread::spawn(move || look(page, &units, &begun, &stop));
+            // What is measured begins behind the first look. A looker that ended says nothing.
+            let _ = first_look.recv();
+            looker
         });
         let array = source.and_then(Source::processor);
         Self { host: raw::processor_time(None), array, stop, looker }
@@ -227,13 +239,30 @@ impl Watch {
     }
 }
 
-fn look(source: &Source, started: Instant, mut looks: Looks, stop: &AtomicBool) -> Looks {
+/// Looks at the page, if there is one, and at LUNs, until it is told to stop, and once after that.
+fn look(
+    source: Option<&Source>,
+    units: &[(String, String)],
+    begun: &mpsc::Sender<()>,
+    stop: &AtomicBool,
+) -> Looks {
+    let mut units = Units::connect(units);
+    let mut looks = Looks::new();
+    let mut started = None;
     loop {
         let last = stop.load(Ordering::Relaxed);
-        if looks.len() < LOOKS_MAX
-            && let Some(page) = source.look()
-        {
-            looks.push((started.elapsed().as_secs_f64(), page));
+        if looks.len() < LOOKS_MAX {
+            let mut page = source.and_then(Source::look).unwrap_or_default();
+            units.look(&mut page);
+            let at = started.map_or(0.0, |started: Instant| started.elapsed().as_secs_f64());
+            if !page.is_empty() {
+                looks.push((at, page));
+            }
+        }
+        if started.is_none() {
+            started = Some(Instant::now());
+            // Who does not wait any more needs no word.
+            let _ = begun.send(());
         }
         if last {
             return looks;

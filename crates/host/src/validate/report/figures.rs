@@ -23,18 +23,41 @@ pub(super) fn of(case: &Case) -> Result<Vec<Chart>> {
     Ok(charts)
 }
 
+/// Pictures of host and array: title, unit, and which rates are drawn. The last three are what the
+/// array says by SCSI (log page 19h), beside what the host saw of the same commands.
+const BESIDE: [(&str, &str, [&str; 2]); 5] = [
+    ("Host beside array: interfaces", "MB/s", ["interface, MB/s", "array interface, MB/s"]),
+    (
+        "Host beside array: volumes and devices",
+        "MB/s",
+        ["volume, MB/s", "array devices written, MB/s"],
+    ),
+    (
+        "Host beside array: written to LUNs",
+        "MB/s",
+        ["adapter write, MB/s", "array LUNs received, MB/s"],
+    ),
+    (
+        "Host beside array: read from LUNs",
+        "MB/s",
+        ["adapter read, MB/s", "array LUNs transmitted, MB/s"],
+    ),
+    (
+        "Host beside array: write commands of LUNs",
+        "per second",
+        ["write requests/s", "array LUNs, writes/s"],
+    ),
+];
+
 /// Rates of host and array in one picture, where the array's own counters were read.
 fn beside_array(case: &Case) -> Result<Vec<Chart>> {
     let runs = case.variants.iter().flat_map(|variant| &variant.runs);
     let all: Vec<&str> =
         runs.flat_map(|run| &run.series).map(|series| series.name.as_str()).collect();
     let mut charts = Vec::new();
-    for (title, rates) in [
-        ("Host beside array: interfaces", ["interface, MB/s", "array interface, MB/s"]),
-        ("Host beside array: volumes and devices", ["volume, MB/s", "array devices written, MB/s"]),
-    ] {
+    for (title, unit, rates) in BESIDE {
         if all.contains(&rates[1]) {
-            charts.push(over_time(case, title, "MB/s", &rates)?);
+            charts.push(over_time(case, title, unit, &rates)?);
         }
     }
     let mut others: Vec<&str> = all
