@@ -116,7 +116,7 @@ fn istgt(folder: &Path) -> Result<String> {
     Ok(format!("Debian's istgt {}", version_of("istgt")?))
 }
 
-/// What SPDK's page says.
+/// Remark on SPDK's page.
 const IN_MEMORY: &str =
     "LUNs in memory; the array polls: its processor time is one processor's, whatever it is asked";
 

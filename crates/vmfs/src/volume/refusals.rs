@@ -22,7 +22,8 @@ pub(super) struct Operation {
     pub(super) carry_out: Step,
 }
 
-/// What a mapping of a raw device, or a descriptor that is replaced, looks like at every moment.
+/// Checks a mapping of a raw device, and a descriptor that is replaced: both are whole at every
+/// moment.
 fn check_descriptors(volume: &mut Volume<FileDisk>) -> Result<()> {
     if volume.status("kept.vmdk").is_ok() {
         let found = volume.disk_descriptor("kept.vmdk")?;

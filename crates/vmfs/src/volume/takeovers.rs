@@ -21,7 +21,7 @@ const TRIED: [&str; 4] = [
     "delete a file",
 ];
 
-/// What becomes of the host that takes over when a write was refused.
+/// Fate of the host that takes over, when a write was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Then {
     TriesAgain,

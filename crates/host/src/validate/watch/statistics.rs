@@ -145,7 +145,8 @@ impl Unit {
     }
 }
 
-/// What a counter counted. One that is smaller than before was reset, by LOG SELECT or a restart.
+/// Difference of two values of a counter. A smaller one than before was reset, by LOG SELECT or a
+/// restart.
 fn since(before: u64, now: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }
