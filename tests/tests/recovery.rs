@@ -141,6 +141,28 @@ fn two_connections_share_one_session_and_the_order_of_its_commands() -> Result<(
 }
 
 // What is lost on the way to the initiator is what its own digest check would throw away.
+// RFC 7143 6.3.4, 6.3.5: with TSIH 0 a session is reinstated, with its TSIH and CID a connection.
+#[test]
+fn who_logs_in_again_at_level_2_is_let_in_in_place_of_what_was_there() -> Result<()> {
+    let bench = Bench::start()?;
+    let keys = "ErrorRecoveryLevel=2\0MaxConnections=1\0InitialR2T=Yes\0";
+    let (mut first, tsih) = join(&bench, ([0, 0], 0), keys)?;
+    test_unit_ready(&mut first, 0)?;
+    expect_answer_to(&mut first, 0)?;
+    let (mut second, other) = join(&bench, ([0, 0], 0), keys)?;
+    ensure!(other != tsih && connections(&bench)? == 1, "another session");
+    ensure!(!matches!(first.receive(), Ok(Some(_))), "the first one is closed");
+    test_unit_ready(&mut second, 0)?;
+    expect_answer_to(&mut second, 0)?;
+    let (mut third, same) = join(&bench, (other, 0), keys)?;
+    ensure!(same == other && connections(&bench)? == 1, "the same session");
+    ensure!(!matches!(second.receive(), Ok(Some(_))), "the second one is closed");
+    test_unit_ready(&mut third, 1)?;
+    expect_answer_to(&mut third, 1)?;
+    ensure!(join(&bench, (tsih, 0), keys).is_err(), "the first session is no more");
+    Ok(())
+}
+
 #[test]
 fn lost_and_damaged_pdus_cost_no_session_at_level_1() -> Result<()> {
     let mut bench = Bench::start()?;
