@@ -222,8 +222,16 @@ impl Story {
         Ok(members[self.random.below(members.len() as u64) as usize].device.clone())
     }
 
+    /// Numbers of the mirrors; what has left leaves a gap.
+    fn numbers(&self) -> Result<Vec<u64>> {
+        let pool = self.pool()?;
+        let mirrors = pool["mirrors"].as_array().context("mirrors")?;
+        mirrors.iter().map(|mirror| number(mirror, "/index")).collect()
+    }
+
     fn some_mirror(&mut self) -> Result<String> {
-        Ok(self.random.below(self.mirrors()?.len() as u64).to_string())
+        let numbers = self.numbers()?;
+        Ok(numbers[self.random.below(numbers.len() as u64) as usize].to_string())
     }
 
     /// A command of an administrator. What it asks for may be refused; an answer there must be.
@@ -450,8 +458,16 @@ impl Story {
         self.array.try_gantry(&["pool", "departure", "p", "resume"])?;
         wait_until("the pool is whole", || self.is_whole())?;
         self.replaced.clear();
-        while self.mirrors()?.len() > 1 {
-            self.array.gantry(&["pool", "remove-device", "p", "--device", "1", "--until-gone"])?;
+        while let Some(last) = self.numbers()?.pop().filter(|number| *number > 0) {
+            let last = last.to_string();
+            self.array.gantry(&[
+                "pool",
+                "remove-device",
+                "p",
+                "--device",
+                &last,
+                "--until-gone",
+            ])?;
             wait_until("the pool is whole", || self.is_whole())?;
         }
         self.make_pair()?;
