@@ -36,7 +36,7 @@ use crate::trace::{DeviceEvent, Event, Trace};
 use crate::workload::Workload;
 pub use figures::Figures;
 use presence::Witness;
-use replacements::Replacement;
+use replacements::{Replacement, Rotted};
 pub(crate) use slots::device_uuid;
 use slots::{Slots, plain, plug, pool_spec};
 
@@ -212,8 +212,8 @@ pub struct World {
     replaces: Random,
     /// A copy that is to leave when the one that replaces it is current.
     replacement: Option<Replacement>,
-    /// The copy that rotted last, and its blocks that did, with what they became.
-    rotted: Option<([u8; 16], Vec<(u64, Vec<u8>)>)>,
+    /// The copy that rotted last.
+    rotted: Option<Rotted>,
     /// What may be moved from the one that leaves, once it was looked at.
     to_move: Option<departures::ToMove>,
     /// Another copy is audited, and was not looked at yet.

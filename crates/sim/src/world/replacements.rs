@@ -22,6 +22,14 @@ pub(super) struct Replacement {
     is_told: bool,
 }
 
+/// Blocks of a copy that have rotted.
+#[derive(Clone, Debug)]
+pub(super) struct Rotted {
+    pub(super) copy: [u8; 16],
+    /// Each with what it has become.
+    pub(super) blocks: Vec<(u64, Vec<u8>)>,
+}
+
 impl World {
     /// A copy joins, which may take the place of one that is there.
     pub(super) fn attach_for(&mut self, device: usize) {
@@ -81,9 +89,8 @@ impl World {
     /// What had rotted of the copy that leaves is not what the new one has got.
     fn check_no_rot_was_copied(&self) -> Result<(), Violation> {
         let Some(Replacement { device, old, new, .. }) = self.replacement else { return Ok(()) };
-        let (Some((rotten, blocks)), true) = (&self.rotted, self.is_no_source(device, old)) else {
-            return Ok(());
-        };
+        let rotted = self.rotted.as_ref().filter(|rotted| rotted.copy == old);
+        let (Some(rotted), true) = (rotted, self.is_no_source(device, old)) else { return Ok(()) };
         let disk_of = |uuid| {
             let mut members = self.slots.devices[device].iter();
             members.find(|member| member.uuid == uuid).map(|member| &self.disks[member.slot])
@@ -95,7 +102,7 @@ impl World {
                 [from, to, sound].map(|disk| disk.stable_block(*block) == rot);
             is_in_old && is_in_new && !is_in_sound
         };
-        match blocks.iter().find(is_copied).filter(|_| *rotten == old) {
+        match rotted.blocks.iter().find(is_copied) {
             Some((block, _)) => violation(format!(
                 "block {block} of device {device} has rotted in a copy that leaves, and was copied from it"
             )),

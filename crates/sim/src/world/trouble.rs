@@ -6,6 +6,7 @@ use store::{
     Change, ChangeError, DeviceSpec, Failure, MemberSpec, MemberState, MemberStatus, ResilverChange,
 };
 
+use super::replacements::Rotted;
 use super::slots::{Member, State, copy_uuid};
 use super::{Answer, World};
 use crate::action::Action;
@@ -263,7 +264,7 @@ impl World {
             self.disks[slot].rot(block, self.chance.pick(&Rot::ALL));
             rotted.push((block, self.disks[slot].stable_block(block).to_vec()));
         }
-        self.rotted = Some((self.member(place).uuid, rotted));
+        self.rotted = Some(Rotted { copy: self.member(place).uuid, blocks: rotted });
     }
 
     /// A copy that the engine goes on without comes back as it was, or another one takes its place.
