@@ -324,7 +324,9 @@ impl World {
             let is_sound = |m: &&Member| m.state == State::Sound && self.is_current(m.uuid);
             let sound = self.slots.devices[device].iter().filter(is_sound);
             let slots: Vec<usize> = sound.map(|member| member.slot).collect();
-            let blocks = audit.blocks_of(device);
+            // A label that was torn stays so until a scrub.
+            let mut blocks = audit.blocks_of(device);
+            blocks.retain(|&block| block >= SUPERBLOCKS_END);
             for pair in slots.windows(2) {
                 if let Some(block) = first_difference(&self.disks, pair, &blocks) {
                     return violation(format!(

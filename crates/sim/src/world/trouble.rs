@@ -262,7 +262,9 @@ impl World {
                 blocks[self.chance.below(blocks.len() as u64) as usize]
             };
             self.disks[slot].rot(block, self.chance.pick(&Rot::ALL));
-            rotted.push((block, self.disks[slot].stable_block(block).to_vec()));
+            // Zeros are what a block has to which nothing was copied.
+            let rot = self.disks[slot].stable_block(block).to_vec();
+            rotted.extend(rot.iter().any(|&byte| byte != 0).then_some((block, rot)));
         }
         self.rotted = Some(Rotted { copy: self.member(place).uuid, blocks: rotted });
     }
