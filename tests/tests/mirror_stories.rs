@@ -397,18 +397,19 @@ impl Story {
             self.mend(at)?;
         }
         self.stop_load()?;
-        let devices: Vec<String> =
-            self.members()?.into_iter().map(|member| member.device).collect();
-        self.told.push(format!("export, import of {}", devices.join(" ")));
-        let mut import = words(&["pool", "import"]);
-        import.extend(devices);
-        let import: Vec<&str> = import.iter().map(String::as_str).collect();
+        let (mut devices, mut spares) = (Vec::new(), Value::Null);
         wait_until("the pool is exported", || {
-            let exported = self.array.try_gantry(&["pool", "export", "p", "--yes"])?;
+            devices = self.members()?.into_iter().map(|member| member.device).collect();
+            spares = self.pool()?["spares"].take();
             // It may be just changing.
+            let exported = self.array.try_gantry(&["pool", "export", "p", "--yes"])?;
             Ok(exported.is_success())
         })?;
+        self.told.push(format!("export, import of {}", devices.join(" ")));
+        let mut import = vec!["pool", "import"];
+        import.extend(devices.iter().map(String::as_str));
         self.array.gantry(&import)?;
+        ensure!(self.pool()?["spares"] == spares, "spares were {spares}");
         self.start_load();
         Ok(())
     }

@@ -616,8 +616,9 @@ impl<'a> Taking<'a> {
                 let spares = self.newer_spares(pool, record);
                 if let Some(pool) = self.draft.array.pools.get_mut(pool) {
                     take_replacements(&mut pool.mirroring.members, &record.members);
-                    pool.mirroring.spares =
-                        spares.unwrap_or(std::mem::take(&mut pool.mirroring.spares));
+                    if let Some(spares) = spares {
+                        pool.mirroring.spares = spares;
+                    }
                     pool.thresholds = record.thresholds;
                     pool.delete_scheduled_snapshots = record.delete_scheduled_snapshots;
                     pool.fail_back = record.fail_back;
