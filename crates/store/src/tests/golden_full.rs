@@ -5,6 +5,7 @@
 //! own; the first 16 blocks were overwritten with 201, which is in the journal alone.
 
 use super::*;
+use crate::RECORDS;
 
 const IMAGE: &[u8] = include_bytes!("golden/full-before-metadata-reserve.bin");
 const SIZE: usize = 64 << 20;
@@ -126,4 +127,23 @@ fn a_pool_that_was_full_before_there_was_a_metadata_reserve_opens_and_fills_it_f
     check(&mut pool, 30);
     let space = pool.store.space();
     assert!(space.free < free && space.free + (2 << 20) > free, "{space:?}");
+}
+
+/// The volume of records is made although nothing is free; what it is to hold is written as soon as
+/// something is.
+#[test]
+fn a_pool_that_is_full_is_upgraded_all_the_same() {
+    let mut pool = open();
+    pool.change(Change::CreateRecords { size_bytes: 1 << 30 }).unwrap();
+    let mut pool = pool.reopen();
+    check(&mut pool, 0);
+    assert_eq!(pool.store.records().map(|records| records.mapped_bytes), Some(0));
+    let range = ByteRange::new(0, 4096);
+    let record = Request::Write { range, data: Bytes::from(vec![7; 4096]) };
+    assert_eq!(pool.ask(RECORDS, record.clone()).unwrap_err(), FULL);
+    unmap(&mut pool, 0..30);
+    pool.ask(RECORDS, record).unwrap();
+    let mut pool = pool.reopen();
+    check(&mut pool, 30);
+    assert_eq!(pool.read(RECORDS, 0, 4096), [7; 4096]);
 }
