@@ -9,10 +9,14 @@ use anyhow::{Context, Result, ensure};
 use harness::members::{healed, scrub_until_clean, state_of};
 use harness::pdu::{RawSession, cdb16_of_bytes};
 use harness::random::Random;
-use harness::{Array, Value, number};
+use harness::waiting::wait_until;
+use harness::{Array, Value, number, text};
 
 const BLOCK: usize = 4096;
 const MIB: u64 = 1 << 20;
+
+/// How an event says of blocks that they were healed; before it stands how many.
+const HEALED: &str = " block(s) of one member of a mirror could not be read and were written again";
 
 /// Bytes of one command.
 const CHUNK: u64 = 64 << 10;
@@ -111,7 +115,7 @@ impl Bench {
         self.verify()?;
         std::fs::rename(&away, &other)?;
         let name = other.to_str().context("a printable path")?.to_owned();
-        harness::waiting::wait_until("the other copy comes back", || {
+        wait_until("the other copy comes back", || {
             Ok(state_of(&self.array, "p", &name)?.as_deref() == Some("current"))
         })?;
         Ok(())
@@ -174,6 +178,22 @@ fn alike(files: &[PathBuf; 2], blocks: &[u64]) -> Result<usize> {
     Ok(count)
 }
 
+/// The number of the newest event, and how many blocks those after an earlier one say were healed.
+fn told_after(array: &Array, earlier: u64) -> Result<(u64, u64)> {
+    let events = array.gantry_json(&["events"])?;
+    let (mut newest, mut blocks) = (earlier, 0);
+    for event in events.as_array().context("events")? {
+        let this = number(event, "/number")?;
+        newest = newest.max(this);
+        if this > earlier
+            && let Some((count, _)) = text(event, "/message")?.split_once(HEALED)
+        {
+            blocks += count.parse::<u64>()? * number(event, "/count")?;
+        }
+    }
+    Ok((newest, blocks))
+}
+
 #[test]
 fn one_block_in_a_hundred_of_one_copy_rots_and_one_scrub_heals_all() -> Result<()> {
     let mut bench = Bench::start()?;
@@ -182,6 +202,9 @@ fn one_block_in_a_hundred_of_one_copy_rots_and_one_scrub_heals_all() -> Result<(
     bench.write(600)?;
     for (side, stopped) in [(0, true), (1, false), (0, false), (1, true)] {
         bench.write(100)?;
+        let (event, _) = told_after(&bench.array, 0)?;
+        // An opening counts anew.
+        let before = if stopped { 0 } else { healed(&bench.array, "p")? };
         let mut random = bench.random.clone();
         if stopped {
             assert!(bench.array.stop()?.success());
@@ -195,6 +218,12 @@ fn one_block_in_a_hundred_of_one_copy_rots_and_one_scrub_heals_all() -> Result<(
         let by_reads = healed(&bench.array, "p")?;
         let by_scrub = scrub_until_clean(&bench.array, "p", 2)?;
         bench.verify()?;
+        let healed = healed(&bench.array, "p")? - before;
+        wait_until("each block is told once", || {
+            let (_, told) = told_after(&bench.array, event)?;
+            ensure!(told <= healed, "{told} blocks are told, {healed} were healed");
+            Ok(told == healed)
+        })?;
         bench.array.kill()?;
         bench.is_sound()?;
         println!(
