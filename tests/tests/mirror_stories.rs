@@ -165,15 +165,18 @@ impl Story {
         self.array.gantry_json(&["pool", "show", "p"])
     }
 
+    /// Something of each mirror.
+    fn of_mirrors<T>(&self, of: impl Fn(&Value) -> Result<T>) -> Result<Vec<T>> {
+        let pool = self.pool()?;
+        pool["mirrors"].as_array().context("mirrors")?.iter().map(of).collect()
+    }
+
     /// The members of each mirror.
     fn mirrors(&self) -> Result<Vec<Vec<Member>>> {
-        let pool = self.pool()?;
-        let mirrors = pool["mirrors"].as_array().context("mirrors")?;
-        let members = |mirror: &Value| {
+        self.of_mirrors(|mirror| {
             let members = mirror["members"].as_array().context("members")?;
             members.iter().map(Member::of).collect()
-        };
-        mirrors.iter().map(members).collect()
+        })
     }
 
     fn members(&self) -> Result<Vec<Member>> {
@@ -224,9 +227,7 @@ impl Story {
 
     /// Numbers of the mirrors; what has left leaves a gap.
     fn numbers(&self) -> Result<Vec<u64>> {
-        let pool = self.pool()?;
-        let mirrors = pool["mirrors"].as_array().context("mirrors")?;
-        mirrors.iter().map(|mirror| number(mirror, "/index")).collect()
+        self.of_mirrors(|mirror| number(mirror, "/index"))
     }
 
     fn some_mirror(&mut self) -> Result<String> {

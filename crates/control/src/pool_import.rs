@@ -500,11 +500,10 @@ impl<'a> Taking<'a> {
         let mut taken = Vec::new();
         for spare in record.spares.iter().flatten() {
             let device = &spare.device;
-            let has_stepped_in = found.devices.iter().any(|other| other.device == *device);
-            if has_stepped_in {
+            if has_stepped_in(spare, &found.devices) {
                 continue;
             }
-            if was_here && self.draft.array.owner_of(device).is_none() {
+            if was_here && !self.is_of_another(spare, &self.report.pool) {
                 self.change(format!("spare {device} stays one"));
                 taken.push(spare.clone());
             } else {
@@ -588,11 +587,14 @@ impl<'a> Taking<'a> {
     fn newer_spares(&self, pool: &str, record: &PoolRecord) -> Option<Vec<PoolDevice>> {
         let devices = &self.draft.array.pools.get(pool)?.devices;
         let is_free = |spare: &&PoolDevice| {
-            let owner = self.draft.array.owner_of(&spare.device);
-            let has_stepped_in = devices.iter().any(|device| device.device == spare.device);
-            owner.is_none_or(|owner| owner == pool) && !has_stepped_in
+            !self.is_of_another(spare, pool) && !has_stepped_in(spare, devices)
         };
         Some(record.spares.as_ref()?.iter().filter(is_free).cloned().collect())
+    }
+
+    /// Whether another pool than this has the device of a spare.
+    fn is_of_another(&self, spare: &PoolDevice, pool: &str) -> bool {
+        self.draft.array.owner_of(&spare.device).is_some_and(|owner| owner != pool)
     }
 
     /// Has one object as its record says.
@@ -703,6 +705,11 @@ fn recorded_name(records: &BTreeMap<RecordKey, Found>) -> Option<(&str, &PoolRec
     });
     let newest = named.max_by_key(|(version, ..)| *version);
     newest.map(|(_, name, record)| (name.as_str(), record))
+}
+
+/// Whether a spare is one of the pool's devices by now.
+fn has_stepped_in(spare: &PoolDevice, devices: &[PoolDevice]) -> bool {
+    devices.iter().any(|device| device.device == spare.device)
 }
 
 /// The members that were found, with those that they replace by the pool's record.
