@@ -284,15 +284,7 @@ impl World {
         let devices = audit.device_sizes().len();
         for device in 0..devices {
             let slots: Vec<usize> = self.slots.of(device).collect();
-            let blocks = audit.blocks_of(device);
-            for pair in slots.windows(2) {
-                if let Some(block) = first_difference(&self.disks, pair, &blocks) {
-                    return violation(format!(
-                        "block {block} of device {device} differs between slots {} and {}",
-                        pair[0], pair[1]
-                    ));
-                }
-            }
+            self.check_alike(device, &slots, &audit.blocks_of(device))?;
             if self.spoilt == 0 {
                 self.check_records(device, &slots)?;
             }
@@ -327,14 +319,19 @@ impl World {
             // A label that was torn stays so until a scrub.
             let mut blocks = audit.blocks_of(device);
             blocks.retain(|&block| block >= SUPERBLOCKS_END);
-            for pair in slots.windows(2) {
-                if let Some(block) = first_difference(&self.disks, pair, &blocks) {
-                    return violation(format!(
-                        "block {block} of device {device} differs after an opening between slots {} \
-                         and {}, both sound",
-                        pair[0], pair[1]
-                    ));
-                }
+            self.check_alike(device, &slots, &blocks)?;
+        }
+        Ok(())
+    }
+
+    /// Copies of a device hold the same in these blocks.
+    fn check_alike(&self, device: usize, slots: &[usize], blocks: &[u64]) -> Result<(), Violation> {
+        for pair in slots.windows(2) {
+            if let Some(block) = first_difference(&self.disks, pair, blocks) {
+                return violation(format!(
+                    "block {block} of device {device} differs between slots {} and {}",
+                    pair[0], pair[1]
+                ));
             }
         }
         Ok(())
