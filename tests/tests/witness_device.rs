@@ -8,11 +8,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use harness::controllers::{Pair, pair_up, standing};
+use harness::controllers::{Pair, pair_up, signal, standing};
 use harness::faulty_folder::{EIO, FaultyFolder};
 use harness::pdu::{RawSession, cdb10};
 use harness::waiting::wait_until;
 use harness::{Array, Value, text};
+use rustix::process::Signal;
 
 const BLOCK: usize = 512;
 
@@ -52,9 +53,14 @@ fn read(session: &mut RawSession, lun: u8, lba: u32) -> Result<u8> {
     Ok(data[0])
 }
 
-/// A device of a machine that is gone.
-fn hide(path: &Path) -> Result<()> {
-    Ok(fs::rename(path, path.with_extension("gone"))?)
+/// A machine that is gone together with its devices. It stands still before they go, and dies after them: its locks
+/// are held until then, so that a standby never finds it dead and them there still.
+fn lose_machine(array: &mut Array, devices: &[&Path]) -> Result<()> {
+    signal(array, Signal::STOP)?;
+    for device in devices {
+        fs::rename(device, device.with_extension("gone"))?;
+    }
+    array.kill()
 }
 
 fn show_again(path: &Path) -> Result<()> {
@@ -83,8 +89,7 @@ fn a_controller_takes_the_pool_when_the_others_machine_is_gone_with_a_member() -
     let (mut pair, [a, b, w]) = pair_with_witness(folder.path())?;
     let mut path = pair.host(&pair.first, "a")?;
     write(&mut path, pair.lun, 0, 1)?;
-    pair.first.kill()?;
-    hide(&a)?;
+    lose_machine(&mut pair.first, &[&a])?;
     pair.wait_for(&pair.second, "active-optimized")?;
     wait_for_states(
         &pair.second,
@@ -103,9 +108,7 @@ fn a_controller_takes_the_pool_when_the_others_machine_is_gone_with_a_member() -
     )?;
     write(&mut path, pair.lun, 2, 3)?;
     // The other way round. Without the witness a half is no pool, and nobody opens it by force unseen.
-    pair.second.kill()?;
-    hide(&b)?;
-    hide(&w)?;
+    lose_machine(&mut pair.second, &[&b, &w])?;
     thread::sleep(LONG);
     ensure!(standing(&pair.first)?.as_deref() != Some("active-optimized"), "half of it was opened");
     let pool = pair.first.gantry_json(&["pool", "show", "p"])?;
@@ -123,14 +126,12 @@ fn a_controller_takes_the_pool_when_the_others_machine_is_gone_with_a_member() -
 fn a_member_that_is_stale_is_not_opened_with_the_witness() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let (mut pair, [a, b, _]) = pair_with_witness(folder.path())?;
-    pair.first.kill()?;
-    hide(&a)?;
+    lose_machine(&mut pair.first, &[&a])?;
     pair.wait_for(&pair.second, "active-optimized")?;
     let mut path = pair.host(&pair.second, "a")?;
     write(&mut path, pair.lun, 0, 7)?;
     // Whoever has the current member is gone, and the other one comes back.
-    pair.second.kill()?;
-    hide(&b)?;
+    lose_machine(&mut pair.second, &[&b])?;
     show_again(&a)?;
     pair.first.restart()?;
     thread::sleep(LONG);
