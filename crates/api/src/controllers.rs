@@ -20,6 +20,9 @@ pub struct Controller {
     /// Whether it was heard on the link within the last seconds; `true` for the one that answers.
     #[serde(default)]
     pub reachable: bool,
+    /// Whether its machine said that its process has ended, and none that was started since was heard.
+    #[serde(default)]
+    pub ended: bool,
     /// When it was heard last, seconds since 1970; `null` if never since the one that answers was started.
     pub heard_at: Option<u64>,
     /// The version of its program, as it said last.

@@ -115,7 +115,7 @@ fn list(controllers: &[Controller]) -> Table {
 
 /// Whether a controller is heard, and if not since when and why.
 fn link(controller: &Controller) -> String {
-    let Controller { is_this, reachable, paired, heard_at, problem, .. } = controller;
+    let Controller { is_this, reachable, ended, paired, heard_at, problem, .. } = controller;
     if *is_this {
         let address = controller.link.as_deref().unwrap_or("-");
         return match controller.take_over_after {
@@ -125,6 +125,7 @@ fn link(controller: &Controller) -> String {
     }
     let silent = match (paired, heard_at) {
         (false, _) => "not paired".to_owned(),
+        (true, _) if *ended => "its process has ended".to_owned(),
         (true, _) if *reachable => return "heard".to_owned(),
         (true, Some(since)) => format!("silent since {}", format_time(*since)),
         (true, None) => "not heard yet".to_owned(),

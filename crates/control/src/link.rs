@@ -47,7 +47,13 @@ pub enum Message {
     Call(Box<Call>),
     /// The other one is to tell its users and tokens, as [`Message::Answered`]; alone on its connection, too.
     Users,
-    /// The answer to either: JSON of so many bytes, which follows the line.
+    /// The process of the controller has ended that had this life: a process beside it says so, alone on its
+    /// connection.
+    Ended {
+        /// As in its reports.
+        life: u64,
+    },
+    /// The answer to a call or to that: JSON of so many bytes, which follows the line.
     Answered {
         /// How many.
         bytes: u64,
@@ -206,7 +212,10 @@ pub fn parse(line: &[u8]) -> Result<Message, String> {
         Message::Joined { number } => check_number(*number)?,
         Message::Refused { reason } => check_text(reason)?,
         Message::Call(call) => check_text(&call.array)?,
-        Message::Users | Message::Answered { .. } | Message::Declined { .. } => {}
+        Message::Users
+        | Message::Ended { .. }
+        | Message::Answered { .. }
+        | Message::Declined { .. } => {}
     }
     Ok(message)
 }

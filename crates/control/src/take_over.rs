@@ -1,5 +1,6 @@
 //! When a controller takes a pool by itself from another one that is gone without letting go: the
-//! heartbeat in the pool's devices and the link both stood still for as long as an administrator wants.
+//! heartbeat in the pool's devices and the link both stood still for as long as an administrator wants, or
+//! a process beside its daemon says that the daemon's process has ended.
 //!
 //! Nothing here makes it safe that two had the pool at once: the devices' fences do, which are broken
 //! before the pool is opened. What is decided here is only whether it is time. Only holders that the
@@ -46,6 +47,9 @@ pub struct Signs {
     /// Whether it was last heard from another start than the one that wrote the heartbeat: it takes back
     /// itself what that one left.
     pub is_new_start: bool,
+    /// Whether the process that wrote the heartbeat has ended, as its machine said: it serves nobody any
+    /// more, so that there is nothing to wait for.
+    pub has_ended: bool,
     /// Whether another controller says on the link that it has, or opens, the pool.
     pub is_claimed: bool,
     /// Other controllers that may take it, are heard, and have smaller numbers.
@@ -96,6 +100,8 @@ pub struct Taking {
     pub still: Duration,
     /// For how long it was not heard on the link.
     pub silence: Duration,
+    /// Whether its process has ended, as its machine said.
+    pub has_ended: bool,
     /// The heartbeats that stood still. If others are found after the locks were broken, the owner went on
     /// in the last moment: it may answer hosts from its memory until its lease is over.
     pub beats: Vec<OwnerBeat>,
@@ -156,9 +162,16 @@ impl Sighting {
 }
 
 /// How long a former owner may still answer hosts from its memory, whose locks were just broken: the
-/// longest lease of the heartbeats that are in the devices now and are not known to be old.
-pub fn rest_of_lease(found: &[OwnerBeat], known: &[OwnerBeat]) -> Duration {
-    let fresh = found.iter().filter(|beat| !known.contains(beat) && !beat.lease.is_zero());
+/// longest lease of the heartbeats that are in the devices now and are not known to be old. Those of a
+/// process that has ended were on their way when it did.
+pub fn rest_of_lease(found: &[OwnerBeat], taking: Option<&Taking>) -> Duration {
+    let is_old = |beat: &OwnerBeat| {
+        taking.is_some_and(|taking| {
+            let mut known = taking.beats.iter();
+            known.any(|known| known == beat || taking.has_ended && known.life == beat.life)
+        })
+    };
+    let fresh = found.iter().filter(|beat| !is_old(beat) && !beat.lease.is_zero());
     fresh.map(|beat| beat.lease.saturating_add(LEASE_MARGIN)).max().unwrap_or_default()
 }
 
@@ -260,8 +273,8 @@ impl Watch {
         let Some(watched) = self.pools.get(pool) else { return Verdict::Wait };
         let Some(owner) = watched.sighting.owner() else { return Verdict::Wait };
         let still = watched.latest.saturating_sub(watched.since);
-        let limit = self.patience().max(owner.lease.saturating_add(LEASE_MARGIN));
-        if still < limit || watched.looks < TAKE_OVER_LOOKS_MIN {
+        let limit = self.limit(owner, signs);
+        if still < limit || watched.looks < TAKE_OVER_LOOKS_MIN && !signs.has_ended {
             return Verdict::Wait;
         }
         let controller = owner.controller;
@@ -271,25 +284,36 @@ impl Watch {
             Holders::Unbreakable => None,
             Holders::Owner(holders) => Some(holders),
         };
+        let heard_within =
+            if signs.is_new_start { Duration::ZERO } else { LINK_SILENCE.min(limit) };
         match (signs.silence, holders) {
             (None, _) => left(Obstacle::NotPaired),
-            (Some(silence), _) if silence < LINK_SILENCE.min(limit) && !signs.is_new_start => {
-                left(Obstacle::Heard)
-            }
+            (Some(silence), _) if silence < heard_within => left(Obstacle::Heard),
             (Some(silence), _) if silence < limit => Verdict::Wait,
+            // Such a lock ends with its process.
+            (Some(_), None) if signs.has_ended => Verdict::Wait,
             (Some(_), None) => left(Obstacle::NoFence),
             (Some(_), _) if self.after.is_none() || owner.lease.is_zero() => left(Obstacle::Off),
-            (Some(silence), _) if self.rests(pool, watched.latest, silence) => {
+            (Some(silence), _) if self.rests(pool, watched.latest, silence) && !signs.has_ended => {
                 left(Obstacle::Resting)
             }
             (Some(_), _) if signs.is_claimed => Verdict::Wait,
             (Some(_), _) if still < limit + TAKE_OVER_TURN * signs.before => Verdict::Wait,
             (Some(silence), Some(holders)) => {
                 let beats = watched.sighting.devices.iter().map(|device| device.beat.clone());
-                let beats = beats.collect();
-                Verdict::Take(Taking { holders, controller, still, silence, beats })
+                let (beats, has_ended) = (beats.collect(), signs.has_ended);
+                Verdict::Take(Taking { holders, controller, still, silence, has_ended, beats })
             }
         }
+    }
+
+    /// How long heartbeat and link of an owner stand still before its pool is taken: until it serves nobody any more,
+    /// at least.
+    fn limit(&self, owner: &OwnerBeat, signs: Signs) -> Duration {
+        if signs.has_ended {
+            return Duration::ZERO;
+        }
+        self.patience().max(owner.lease.saturating_add(LEASE_MARGIN))
     }
 
     /// Whether administrators were not told yet why a pool is left where it is, since something moved in

@@ -64,6 +64,9 @@ pub fn run(options: &Options) -> Result<()> {
         terminal::say_part!("{}", String::from_utf8(text)?);
         return Ok(());
     }
+    if let Some(daemon) = options.tell_end_of {
+        return link::tell_end_of(daemon);
+    }
     let data = options.data.as_ref().context("--data DIR is missing")?;
     let directory = data_directory::DataDirectory::open(data)?;
     block::install_arena(options.buffer_memory << 20);

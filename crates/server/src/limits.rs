@@ -427,6 +427,22 @@ pub const LINK_CONNECTIONS_PER_ADDRESS: usize = 16;
 /// The pause before a peer is connected to again after that failed.
 pub const LINK_RETRY: Duration = Duration::from_secs(1);
 
+/// How often the process that tells of the daemon's end is looked after, and given its orders if they are new.
+pub const END_NOTICE_LOOK: Duration = Duration::from_secs(1);
+
+/// The pause after it could not be started or had ended.
+pub const END_NOTICE_START_RETRY: Duration = Duration::from_secs(60);
+
+/// Bytes of its orders.
+pub const END_NOTICE_ORDERS_BYTES_MAX: u64 = 1 << 20;
+
+/// How long it tries to tell other controllers; they notice by then themselves. A service manager waits for it before
+/// it starts the daemon again.
+pub const END_NOTICE_PATIENCE: Duration = Duration::from_secs(4);
+
+/// The pause before it tries again.
+pub const END_NOTICE_RETRY: Duration = Duration::from_millis(100);
+
 /// Records of another controller's pools that could not be taken, of which administrators are told once each; then
 /// what was told is forgotten.
 pub const RECORD_PROBLEMS_MAX: usize = 256;

@@ -6,6 +6,7 @@
 
 mod calls;
 mod connections;
+mod end_notice;
 mod files;
 mod identity;
 
@@ -39,6 +40,7 @@ use identity::Identity;
 use calls::TakenUsers;
 
 pub(crate) use calls::Desk;
+pub(crate) use end_notice::tell_end_of;
 pub(crate) use files::Known;
 
 /// The link of one controller.
@@ -61,6 +63,8 @@ pub(crate) struct View {
     pub(crate) heard_at: Option<u64>,
     /// What it drew when it was started last.
     pub(crate) life: Option<u64>,
+    /// Which of its processes has ended last, as its machine said.
+    pub(crate) ended: Option<u64>,
     /// The version of its program, as it said last.
     pub(crate) version: Option<String>,
     /// Why it could not be connected to, the last time it was tried.
@@ -89,6 +93,11 @@ impl View {
     /// How it serves a pool, by its identifier; `None` while it is silent, or if it does not know it.
     pub(crate) fn state_of(&self, pool: &str) -> Option<PathState> {
         self.pools.as_ref()?.get(pool).copied()
+    }
+
+    /// Whether its process has ended, and none that was started since was heard.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.life.is_some() && self.life == self.ended
     }
 }
 
@@ -151,6 +160,8 @@ struct State {
     problems: BTreeMap<u16, String>,
     /// Peers of which a connection has ended on which they spoke, and that were not heard since.
     broken_off: BTreeSet<u16>,
+    /// Lives of their processes that have ended, as their machines said.
+    ended: BTreeMap<u16, u64>,
     /// Users and tokens that were taken over last.
     taken_users: Option<TakenUsers>,
     /// The newest connection that each peer made.
@@ -266,6 +277,14 @@ impl Link {
         self.told.borrow().life
     }
 
+    /// Has the others told when the process of this daemon ends.
+    ///
+    /// # Errors
+    /// When there is no thread.
+    pub(crate) fn have_end_told(&self) -> Result<()> {
+        end_notice::keep(Arc::clone(&self.shared), self.life())
+    }
+
     /// A code by which another controller may join, once.
     ///
     /// # Errors
@@ -315,6 +334,7 @@ impl Link {
         state.dialling.remove(&number);
         state.problems.remove(&number);
         state.broken_off.remove(&number);
+        state.ended.remove(&number);
         drop(state);
         if known.is_none() {
             let why = format!("no controller {number} is paired with this one");
@@ -341,6 +361,7 @@ impl State {
             is_reachable: current.is_some(),
             heard_at: last.map(|(at, _)| ago(at)),
             life: last.map(|(_, report)| report.life),
+            ended: self.ended.get(&number).copied(),
             version: last.map(|(_, report)| report.version.clone()),
             problem: self.problems.get(&number).filter(|_| current.is_none()).cloned(),
             is_missed: self.broken_off.contains(&number) || is_silent,
@@ -508,8 +529,8 @@ impl Shared {
         let users = report.users.clone();
         let is_new = state.peers.hear(report, self.clock());
         drop(state);
-        if is_new && !self.is_heard.swap(true, Ordering::AcqRel) {
-            self.desk.mailbox.post(http::Message::Heard);
+        if is_new {
+            self.post_heard();
         }
         self.follow_users(number, users);
         if has_moved {
@@ -521,6 +542,22 @@ impl Shared {
             });
         }
         Ok(())
+    }
+
+    fn post_heard(&self) {
+        if !self.is_heard.swap(true, Ordering::AcqRel) {
+            self.desk.mailbox.post(http::Message::Heard);
+        }
+    }
+
+    /// The process of a peer has ended that had this life.
+    fn hear_end(&self, number: u16, life: u64) {
+        let mut state = self.state();
+        if state.known.peers.contains_key(&number) {
+            state.ended.insert(number, life);
+            drop(state);
+            self.post_heard();
+        }
     }
 
     /// A number for a connection that a peer made; those before it end.

@@ -20,7 +20,7 @@ mod tests;
 #[command(name = "gantryd", version)]
 pub struct Options {
     /// Directory for configuration and the management socket; created at first start.
-    #[arg(long, value_name = "DIR", required_unless_present_any = ["print_scsi_reference", "print_man_page"])]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["print_scsi_reference", "print_man_page", "tell_end_of"])]
     pub data: Option<PathBuf>,
     /// Address of an iSCSI portal; may be repeated.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:3260")]
@@ -94,6 +94,10 @@ pub struct Options {
     pub(crate) no_pool_upgrade: bool,
     #[command(flatten)]
     pub(crate) sessions: SessionOptions,
+    /// Wait for the end of the process with that number, which started this one, and tell the other controllers of it,
+    /// which it names on standard input.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub(crate) tell_end_of: Option<u32>,
     /// Print the reference page of SCSI commands and stop.
     #[arg(long)]
     pub print_scsi_reference: bool,

@@ -391,7 +391,9 @@ fn start_link(
         pulse,
         desk,
     };
-    Link::start(directory, place).map(Some)
+    let link = Link::start(directory, place)?;
+    link.have_end_told()?;
+    Ok(Some(link))
 }
 
 fn stop_on_signals(mailbox: Mailbox) -> Result<()> {

@@ -170,14 +170,14 @@ function ControllersCard(props: { all: Controller[]; onForget: (controller: Cont
 
 /** Whether a controller is heard, and what it is about. */
 function Heard({ controller }: { controller: Controller }) {
-  const { is_this, paired, reachable, maintenance, heard_at, problem } = controller;
+  const { is_this, paired, reachable, ended, maintenance, heard_at, problem } = controller;
   if (maintenance) return <Badge tone="warn">Maintenance</Badge>;
   if (is_this) return <Badge tone="good">Answers</Badge>;
   if (!paired) return <Badge tone="none">Not paired</Badge>;
   if (reachable) return <Badge tone="good">Heard</Badge>;
   return (
     <>
-      <Badge tone="bad">Silent</Badge>{' '}
+      <Badge tone="bad">{ended ? 'Ended' : 'Silent'}</Badge>{' '}
       <span class="faint">
         {heard_at === null ? 'not heard yet' : <Time at={heard_at} />}
         {problem && `: ${problem}`}

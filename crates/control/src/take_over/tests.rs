@@ -10,8 +10,16 @@ const LIMIT: Duration = Duration::from_secs(5);
 const KEY: &str = "key 1";
 
 /// The owner is not heard, and nobody else speaks of the pool.
-const GONE: Signs =
-    Signs { silence: Some(LIMIT), is_new_start: false, is_claimed: false, before: 0 };
+const GONE: Signs = Signs {
+    silence: Some(LIMIT),
+    is_new_start: false,
+    has_ended: false,
+    is_claimed: false,
+    before: 0,
+};
+
+/// Its process has ended a moment ago.
+const ENDED: Signs = Signs { silence: Some(Duration::ZERO), has_ended: true, ..GONE };
 
 fn beat(count: u64) -> OwnerBeat {
     let lease = LIMIT - LEASE_MARGIN;
@@ -64,7 +72,7 @@ fn a_pool_is_taken_when_heartbeat_and_link_stood_still_for_the_limit_and_not_bef
     let watch = watched(6, |_| sighting(4));
     let holders = vec![KEY.to_owned()];
     let (still, silence, beats) = (LIMIT, LIMIT, vec![beat(4)]);
-    let expected = Taking { holders, controller: 1, still, silence, beats };
+    let expected = Taking { holders, controller: 1, still, silence, has_ended: false, beats };
     assert_eq!(watch.judge("p", GONE), Verdict::Take(expected));
     assert_eq!(watch.owner("p").map(|owner| owner.controller), Some(1));
     assert_eq!(watched(5, |_| sighting(4)).judge("p", GONE), Verdict::Wait);
@@ -224,14 +232,53 @@ fn nothing_is_taken_where_either_side_does_not_want_it() {
 
 #[test]
 fn an_owner_that_went_on_before_it_was_fenced_has_its_lease_to_the_end() {
-    let known = [beat(4), beat(9)];
-    assert_eq!(rest_of_lease(&[beat(9), beat(4)], &known), Duration::ZERO);
-    assert_eq!(rest_of_lease(&[], &known), Duration::ZERO);
-    assert_eq!(rest_of_lease(&[beat(9), beat(5)], &known), LIMIT);
+    let taking = |has_ended| {
+        let (holders, beats) = (vec![KEY.to_owned()], vec![beat(4), beat(9)]);
+        Taking { holders, controller: 1, still: LIMIT, silence: LIMIT, has_ended, beats }
+    };
+    let rest = |found: &[OwnerBeat]| rest_of_lease(found, Some(&taking(false)));
+    assert_eq!(rest(&[beat(9), beat(4)]), Duration::ZERO);
+    assert_eq!(rest(&[]), Duration::ZERO);
+    assert_eq!(rest(&[beat(9), beat(5)]), LIMIT);
     let longer = OwnerBeat { lease: 60 * SECOND, ..beat(4) };
-    assert_eq!(rest_of_lease(&[beat(5), longer], &known), 61 * SECOND);
+    assert_eq!(rest(&[beat(5), longer]), 61 * SECOND);
     let unleased = OwnerBeat { lease: Duration::ZERO, ..beat(5) };
-    assert_eq!(rest_of_lease(&[unleased], &known), Duration::ZERO);
+    assert_eq!(rest(&[unleased]), Duration::ZERO);
+    assert_eq!(rest_of_lease(&[beat(5)], None), LIMIT, "an administrator broke the locks");
+    // Of a process that has ended it was on its way; of another start it is not.
+    assert_eq!(rest_of_lease(&[beat(5)], Some(&taking(true))), Duration::ZERO);
+    let next_life = OwnerBeat { life: 4, ..beat(5) };
+    assert_eq!(rest_of_lease(&[next_life], Some(&taking(true))), LIMIT);
+}
+
+#[test]
+fn a_pool_of_a_process_that_has_ended_is_taken_at_the_first_look() {
+    let first = watched(1, |_| sighting(4));
+    assert!(takes(&first.judge("p", ENDED)));
+    assert_eq!(first.judge("p", Signs { has_ended: false, ..ENDED }), Verdict::Wait);
+    // It may have been started again, and heard, meanwhile.
+    assert!(takes(&first.judge("p", Signs { is_new_start: true, ..ENDED })));
+    assert_eq!(first.judge("p", Signs { is_claimed: true, ..ENDED }), Verdict::Wait);
+    let third = Signs { before: 1, ..ENDED };
+    assert_eq!(first.judge("p", third), Verdict::Wait);
+    assert!(takes(&watched(2, |_| sighting(4)).judge("p", third)), "a second after the first");
+    // It is fenced all the same, or nothing is taken.
+    let other = HeldDevice { holder: Some("key 2".to_owned()), beat: beat(4) };
+    let stale = watched(1, |_| Some(Sighting { devices: vec![other.clone()] }));
+    assert_eq!(stale.judge("p", ENDED), Verdict::Wait);
+    let file = HeldDevice { holder: None, beat: beat(4) };
+    let file = watched(1, |_| Some(Sighting { devices: vec![file.clone()] }));
+    assert_eq!(file.judge("p", ENDED), Verdict::Wait, "its lock ends by itself");
+    assert_eq!(
+        obstacle(watched_after(None, 1, |_| sighting(4)).judge("p", ENDED)),
+        Some(Obstacle::Off)
+    );
+    let unpaired = Signs { silence: None, ..ENDED };
+    assert_eq!(obstacle(first.judge("p", unpaired)), Some(Obstacle::NotPaired));
+    // It was heard, so that two that do not hear each other are not to be feared.
+    let mut fenced = watched(1, |_| sighting(4));
+    fenced.lost("p", 9 * SECOND);
+    assert!(takes(&fenced.judge("p", ENDED)));
 }
 
 #[test]

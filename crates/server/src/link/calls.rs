@@ -160,7 +160,7 @@ impl Shared {
         let found = self.state().known.peers.get(&number).cloned();
         let found = found.and_then(|peer| peer.address.zip(peer.fingerprint));
         let (address, pinned) = found.ok_or("it is not known any more, or its address is not")?;
-        connect(self, &address, pinned).await
+        connect(&self.identity, &address, pinned).await
     }
 
     /// Takes over the users and tokens of the controller that has the pools, if it tells others than are known here.
@@ -292,7 +292,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
             | Message::Join(_)
             | Message::Joined { .. }
             | Message::Call(_)
-            | Message::Users => Err("it said something that is no answer".to_owned()),
+            | Message::Users
+            | Message::Ended { .. } => Err("it said something that is no answer".to_owned()),
         }
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
-use super::identity::{NAME, fingerprint};
+use super::identity::{Identity, NAME, fingerprint};
 use super::{Shared, files};
 use crate::http::{Doors, Place};
 use crate::limits::{
@@ -105,9 +105,14 @@ impl Coming {
                 let _busy = self.place.work();
                 lines.send_answer(&self.shared.desk.gate.users_text()).await
             }
-            (Message::Report(_) | Message::Call(_) | Message::Users, None) => {
-                Err("it is not paired, and shows no code".to_owned())
+            (Message::Ended { life }, Some(number)) => {
+                self.shared.hear_end(number, life);
+                Ok(())
             }
+            (
+                Message::Report(_) | Message::Call(_) | Message::Users | Message::Ended { .. },
+                None,
+            ) => Err("it is not paired, and shows no code".to_owned()),
             (
                 Message::Joined { .. }
                 | Message::Refused { .. }
@@ -160,6 +165,7 @@ impl Coming {
                 | Message::Refused { .. }
                 | Message::Call(_)
                 | Message::Users
+                | Message::Ended { .. }
                 | Message::Answered { .. }
                 | Message::Declined { .. } => return Err(NO_REPORT.to_owned()),
             };
@@ -179,7 +185,7 @@ pub(super) fn dial(shared: Arc<Shared>, number: u16, mut told: Told) {
         let is_meant =
             || shared.is_dialling(number, turn) && shared.owner_of(pinned) == Some(number);
         while is_meant() {
-            let ended = match connect(&shared, &address, pinned).await {
+            let ended = match connect(&shared.identity, &address, pinned).await {
                 Ok(lines) => {
                     let ended = tell(&shared, number, lines, &mut told, is_meant).await;
                     ended.inspect_err(|_| shared.note_end(number))
@@ -214,6 +220,7 @@ async fn tell(
             | Message::Joined { .. }
             | Message::Call(_)
             | Message::Users
+            | Message::Ended { .. }
             | Message::Answered { .. }
             | Message::Declined { .. } => return Err(NO_REPORT.to_owned()),
         }
@@ -229,7 +236,7 @@ async fn tell(
 
 /// Shows a code to the controller that gave it.
 pub(super) async fn join(shared: &Arc<Shared>, code: &PairingCode) -> Result<(), String> {
-    let mut lines = connect(shared, &code.address, code.fingerprint)
+    let mut lines = connect(&shared.identity, &code.address, code.fingerprint)
         .await
         .map_err(|why| format!("controller {} at {}: {why}", code.number, code.address))?;
     let join = Join {
@@ -247,6 +254,7 @@ pub(super) async fn join(shared: &Arc<Shared>, code: &PairingCode) -> Result<(),
         | Message::Join(_)
         | Message::Call(_)
         | Message::Users
+        | Message::Ended { .. }
         | Message::Answered { .. }
         | Message::Declined { .. } => {
             Err("it answers as no controller that gave this code".to_owned())
@@ -255,11 +263,11 @@ pub(super) async fn join(shared: &Arc<Shared>, code: &PairingCode) -> Result<(),
 }
 
 pub(super) async fn connect(
-    shared: &Arc<Shared>,
+    identity: &Identity,
     address: &str,
     pinned: Fingerprint,
 ) -> Result<Lines<client::TlsStream<TcpStream>>, String> {
-    let config = shared.identity.client(pinned).map_err(|error| format!("{error:#}"))?;
+    let config = identity.client(pinned).map_err(|error| format!("{error:#}"))?;
     let name = ServerName::try_from(NAME).map_err(|error| error.to_string())?;
     let stream = within(TcpStream::connect(address)).await?;
     // Messages are small, and each waits for an answer.
@@ -326,7 +334,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Lines<S> {
     }
 
     /// Waits until the peer closes the connection, or says something without being asked.
-    async fn ended(&mut self) -> String {
+    pub(super) async fn ended(&mut self) -> String {
         match self.stream.fill_buf().await {
             Ok([]) => "it closed the connection".to_owned(),
             Ok(_) => NO_REPORT.to_owned(),

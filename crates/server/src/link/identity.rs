@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use anyhow::{Context, Result};
 use control::link::Fingerprint;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio_rustls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
@@ -39,6 +40,13 @@ pub(super) struct Identity {
     provider: Arc<CryptoProvider>,
 }
 
+/// Certificate and key, to be handed to another process of this machine.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Papers {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+}
+
 /// The fingerprint of a certificate.
 pub(super) fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
     Fingerprint(Sha256::digest(certificate.as_ref()).into())
@@ -65,8 +73,22 @@ impl Identity {
         let certificate =
             CertificateDer::from_pem_file(&certificate).with_context(wrong)?.into_owned();
         let key = PrivateKeyDer::from_pem_file(&key).with_context(wrong)?;
+        Ok(Self::with(certificate, key))
+    }
+
+    fn with(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Self {
         let fingerprint = fingerprint(&certificate);
-        Ok(Self { certificate, key, fingerprint, provider: Arc::new(ring::default_provider()) })
+        Self { certificate, key, fingerprint, provider: Arc::new(ring::default_provider()) }
+    }
+
+    /// As another process of this controller has it.
+    pub(super) fn of(papers: Papers) -> Result<Self> {
+        let key = PrivateKeyDer::try_from(papers.key).map_err(anyhow::Error::msg)?;
+        Ok(Self::with(papers.certificate.into(), key))
+    }
+
+    pub(super) fn papers(&self) -> Papers {
+        Papers { certificate: self.certificate.to_vec(), key: self.key.secret_der().to_vec() }
     }
 
     /// For connections to the controller that has a certificate, and to no other.

@@ -121,6 +121,10 @@ impl Node {
         answered.blocking_recv().unwrap()
     }
 
+    fn report(&self) -> Message {
+        Message::Report(Box::new(self.link.shared.first_report().unwrap()))
+    }
+
     fn hears(&self, number: u16) -> bool {
         self.link.views().get(&number).is_some_and(|view| view.is_reachable)
     }
@@ -396,6 +400,38 @@ fn nobody_without_a_known_certificate_is_heard() {
     let mut answer = Vec::new();
     let read = plain.read_to_end(&mut answer);
     assert!(read.is_ok() || read.unwrap_err().kind() != std::io::ErrorKind::WouldBlock);
+}
+
+/// As the process beside a daemon does when that has ended.
+#[test]
+fn the_end_of_a_process_is_told_by_its_own_certificate_and_counts_for_that_start() {
+    let [one, two] = paired();
+    let life = one.link.life();
+    let ended = || two.link.views()[&1].clone();
+    assert!(ended().ended.is_none() && !ended().has_ended());
+    let tell = |by: &Node, life| {
+        let text = serde_json::to_vec(&end_notice::Orders::of(&by.link.shared, life)).unwrap();
+        let orders: end_notice::Orders = serde_json::from_slice(&text).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(orders.tell_all())
+    };
+    tell(&one, life + 1).unwrap();
+    assert!(ended().ended == Some(life + 1) && !ended().has_ended(), "another start of it");
+    tell(&one, life).unwrap();
+    assert!(ended().has_ended());
+    assert!(two.inbox.calls.try_recv().is_err());
+    // Nobody says it of another one, and a stranger of nobody.
+    assert!(!one.link.views()[&2].has_ended());
+    let stranger = node(2, ARRAY);
+    assert!(is_closed_on(&one, &stranger, &emit(&Message::Ended { life: two.link.life() })));
+    assert!(one.link.views()[&2].ended.is_none());
+    // In the middle of a conversation it is no report.
+    assert!(is_closed_on(
+        &one,
+        &two,
+        &[emit(&two.report()), emit(&Message::Ended { life })].concat()
+    ));
+    assert!(one.link.views()[&2].ended.is_none());
 }
 
 #[test]

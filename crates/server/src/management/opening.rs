@@ -117,10 +117,9 @@ impl Opening {
             let tag = place.ticket.tag();
             let opened = Pool::open(&place.name, &configuration, options, knowledge, tag);
             let mut opened = opened.map_err(|absent| NotOpened::by(&absent, &configuration))?;
-            let known = place.taking.as_ref().map_or(&[][..], |taking| &taking.beats);
             let beats = if is_broken { opened.read_beats() } else { Vec::new() };
             first_beat.iter().for_each(|beat| opened.announce(beat));
-            thread::sleep(rest_of_lease(&beats, known));
+            thread::sleep(rest_of_lease(&beats, place.taking.as_ref()));
             Ok(Box::new(opened))
         });
         Opened { place, sights: Some(sights), pool }

@@ -151,8 +151,9 @@ impl Management {
     fn signs(&self, pool: &str, began: Duration) -> Option<Signs> {
         let (link, own) = (self.peers.link.as_ref()?, self.controller().number());
         let OwnerBeat { controller: owner, life, .. } = *self.peers.take_over.watch.owner(pool)?;
-        let last = self.peers.views.get(&owner).and_then(|view| view.life);
-        let is_new_start = last.is_some_and(|last| last != life);
+        let view = self.peers.views.get(&owner);
+        let is_new_start = view.and_then(|view| view.life).is_some_and(|last| last != life);
+        let has_ended = view.and_then(|view| view.ended) == Some(life);
         // Of an earlier start of this controller nobody else speaks: the data directory's lock says that
         // it has ended.
         let silence = match owner {
@@ -170,21 +171,21 @@ impl Management {
         let is_claimed = others().any(|(_, view)| claims(view));
         let may_take = |view: &View| view.state_of(&uuid) == Some(PathState::Standby);
         let before = others().filter(|(number, view)| **number < own && may_take(view)).count();
-        Some(Signs { silence, is_new_start, is_claimed, before: before as u32 })
+        Some(Signs { silence, is_new_start, has_ended, is_claimed, before: before as u32 })
     }
 
     fn tell_taking(&mut self, pool: &str, taking: &Taking) {
-        let Taking { holders, controller, still, silence, beats: _ } = taking;
+        let Taking { holders, controller, still, silence, has_ended, beats: _ } = taking;
         let (holders, still) = (holders.join(" and "), still.as_secs());
+        let stood = format!("whose heartbeat in the pool stood still for {still} s");
         let sign = if *controller == self.controller().number() {
-            "an earlier start of this one".to_owned()
+            format!("an earlier start of this one, and {stood}")
+        } else if *has_ended {
+            "whose process has ended, as its machine says".to_owned()
         } else {
-            format!("which was not heard on the link for {} s", silence.as_secs())
+            format!("which was not heard on the link for {} s, and {stood}", silence.as_secs())
         };
-        let message = format!(
-            "is taken from controller {controller}, {sign}, and whose heartbeat in the pool stood still \
-             for {still} s: {holders} is fenced"
-        );
+        let message = format!("is taken from controller {controller}, {sign}: {holders} is fenced");
         self.warn(pool, message);
     }
 

@@ -71,6 +71,8 @@ pub(super) struct Controller {
     next_said: Duration,
     ticked: Duration,
     peers: BTreeMap<u16, Peer>,
+    /// Lives of other controllers' processes that have ended, as their machines said.
+    ended: BTreeMap<u16, u64>,
     sessions: BTreeMap<usize, u64>,
     inbox: VecDeque<Message>,
     replies: VecDeque<(usize, Reply)>,
@@ -98,6 +100,7 @@ impl Controller {
             next_said: Duration::ZERO,
             ticked: Duration::ZERO,
             peers: BTreeMap::new(),
+            ended: BTreeMap::new(),
             sessions: BTreeMap::new(),
             inbox: VecDeque::new(),
             replies: VecDeque::new(),
@@ -168,6 +171,11 @@ impl Controller {
         self.attempt = None;
         self.inbox.clear();
         self.replies.clear();
+    }
+
+    /// A process beside it on its machine tells the others that it has ended.
+    pub(super) fn tell_end(&self, scene: &mut Scene, life: u64) {
+        self.tell_others(scene, &Message::Ended { from: self.number(), life });
     }
 
     /// Its pool is to be given up for another controller, if it serves.
@@ -277,6 +285,10 @@ impl Controller {
                 Message::Command(command) => self.command(scene, command)?,
                 Message::Said(said) => self.hear_peer(scene, said),
                 Message::Missed { from } => self.miss(scene, from),
+                Message::Ended { from, life } => {
+                    self.ended.insert(from, life);
+                    self.expect_pool(self.clock(scene));
+                }
                 Message::Told { client, device, told } => self.told(scene, client, (device, told)),
             }
         }
@@ -425,10 +437,13 @@ impl Controller {
     fn open_pool(&mut self, scene: &mut Scene) {
         let now = self.clock(scene);
         let Some(attempt) = self.attempt.take() else { return };
-        let known = attempt.taking.as_ref().map_or(&[][..], |taking| &taking.beats);
         let blocks = attempt.opened.iter().map(|&device| scene.devices[device].beat_block());
         let found: Vec<OwnerBeat> = blocks.filter_map(|block| OwnerBeat::parse(&block)).collect();
-        let rest = if attempt.breaks() { rest_of_lease(&found, known) } else { Duration::ZERO };
+        let rest = if attempt.breaks() {
+            rest_of_lease(&found, attempt.taking.as_ref())
+        } else {
+            Duration::ZERO
+        };
         scene.tell(7, || format!("client {} opens the pool in {rest:?}", attempt.client));
         let rest = if scene.has(Mistake::IgnoresFreshBeats) { Duration::ZERO } else { rest };
         let place = (self.index, attempt.client);
@@ -484,6 +499,7 @@ impl Controller {
         Some(Signs {
             silence: Some(silence),
             is_new_start: peer.is_some_and(|peer| peer.said.life != life),
+            has_ended: self.ended.get(&owner) == Some(&life),
             is_claimed,
             before: others().filter(is_before).count() as u32,
         })

@@ -32,11 +32,13 @@ pub enum Mistake {
     WitnessForgets,
     /// An owner that is to give the pool up lets its devices go, and serves on.
     LetsGoServing,
+    /// Of a process that only stands still others are told that it has ended.
+    TellsEndOfLiving,
 }
 
 impl Mistake {
     /// Every one.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::OpensBeforeFence,
         Self::FencesOneDevice,
         Self::FenceExpires,
@@ -50,5 +52,6 @@ impl Mistake {
         Self::AnyBeatIsEnough,
         Self::WitnessForgets,
         Self::LetsGoServing,
+        Self::TellsEndOfLiving,
     ];
 }

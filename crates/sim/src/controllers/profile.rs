@@ -39,6 +39,10 @@ pub struct Profile {
     pub read_percent: u64,
     /// Time without signs of the owner after which pools are taken.
     pub take_over_after: Duration,
+    /// Of how many processes in a hundred that end others are told so by a process beside them.
+    pub end_told_percent: u64,
+    /// Nanoseconds after which they are told at most.
+    pub end_told_within: u64,
     /// How fast clocks go at most beside the true one, in millionths.
     pub clock_error: u64,
     /// Nanoseconds between two troubles, on average, while hosts are served.
@@ -107,6 +111,8 @@ impl Profile {
             host_patience: random.pick(&[500 * MILLISECOND, 2 * SECOND, 8 * SECOND]),
             read_percent: random.pick(&[20, 50, 80]),
             take_over_after: Duration::from_secs(random.pick(&[2, 3, 5, 10])),
+            end_told_percent: 0,
+            end_told_within: MILLISECOND,
             clock_error: random.pick(&[0, 100, 10_000, 30_000]),
             trouble_interval: random.pick(&[200, 500, 1000, 5000]) * MILLISECOND,
             troubles: Troubles {
@@ -133,6 +139,9 @@ impl Profile {
         profile.readers = random.below(profile.hosts as u64) as usize;
         if mistake.is_some() {
             profile.provoke();
+        } else {
+            profile.end_told_percent = random.pick(&[0, 50, 100]);
+            profile.end_told_within = random.pick(&[1, 50, 2000]) * MILLISECOND;
         }
         profile
     }
@@ -184,6 +193,12 @@ impl Profile {
             Some(Mistake::LetsGoServing) => {
                 self.troubles = Troubles { switch: 5, ..Troubles::default() };
                 self.take_over_after = Duration::from_secs(10);
+            }
+            Some(Mistake::TellsEndOfLiving) => {
+                self.take_over_after = Duration::from_secs(10);
+                self.end_told_percent = 100;
+                self.troubles = Troubles { pause: 5, ..Troubles::default() };
+                self.trouble_lengths = vec![2 * SECOND];
             }
             Some(_) | None => {}
         }

@@ -2,6 +2,7 @@
 //! administrator who helps after a double fault.
 
 use super::controller::{Controller, Process};
+use super::mistake::Mistake;
 use super::scene::{Event, Scene};
 use super::{ADMINISTRATOR_LOOKS, World};
 use crate::oracle::Violation;
@@ -78,10 +79,18 @@ impl World {
         self.controllers[controller].process = Process::Paused;
         self.scene.figures.pauses += 1;
         self.note(controller, "stands still");
+        if self.scene.has(Mistake::TellsEndOfLiving) {
+            self.notice_end(controller);
+        }
         self.scene.after(length, Event::Resume { controller });
     }
 
     fn kill(&mut self, controller: usize, length: u64) {
+        self.lose_process(controller, length);
+        self.notice_end(controller);
+    }
+
+    fn lose_process(&mut self, controller: usize, length: u64) {
         if self.controllers[controller].process == Process::Dead {
             return;
         }
@@ -91,6 +100,16 @@ impl World {
         self.scene.after(length, Event::Restart { controller });
     }
 
+    /// A process beside that of a controller notices after a moment that it has ended, if it lives itself.
+    fn notice_end(&mut self, controller: usize) {
+        let Scene { random, profile, .. } = &mut self.scene;
+        if random.percent(profile.end_told_percent) {
+            let pause = random.below(profile.end_told_within) + MILLISECOND;
+            let life = self.controllers[controller].life();
+            self.scene.after(pause, Event::End { controller, life });
+        }
+    }
+
     fn end(&mut self, controller: usize, length: u64) {
         if self.controllers[controller].process != Process::Running {
             return;
@@ -98,6 +117,7 @@ impl World {
         self.controllers[controller].end(&mut self.scene);
         self.scene.figures.ends += 1;
         self.note(controller, "ends by itself");
+        self.notice_end(controller);
         self.scene.after(length, Event::Restart { controller });
     }
 
@@ -149,7 +169,7 @@ impl World {
         for other in 0..self.controllers.len() {
             self.cut_wire_to(other, device, length);
         }
-        self.kill(controller, length);
+        self.lose_process(controller, length);
     }
 
     fn cut_link(&mut self, controller: usize, length: u64) {
