@@ -1,9 +1,9 @@
 // Written by 'cargo xtask web'.
 static FILES: [File; 5] = [
     File {
-        path: "/assets/gantry-17f2760aba062749.js",
+        path: "/assets/gantry-6a1e9ae9dbcb2351.js",
         content_type: "text/javascript; charset=utf-8",
-        etag: "W/\"17f2760aba062749\"",
+        etag: "W/\"6a1e9ae9dbcb2351\"",
         identity: include_bytes!("assets/gantry.js"),
         gzip: OnceLock::new(),
     },
@@ -31,7 +31,7 @@ static FILES: [File; 5] = [
     File {
         path: "/index.html",
         content_type: "text/html; charset=utf-8",
-        etag: "W/\"e90a69595c6400cc\"",
+        etag: "W/\"22fd973875f74981\"",
         identity: include_bytes!("index.html"),
         gzip: OnceLock::new(),
     },

@@ -1,5 +1,6 @@
 //! Measures the data path: one run, interleaved rounds, server on one core and client on another.
 
+mod ceph;
 mod client;
 mod engine;
 mod host_kit;
@@ -47,6 +48,8 @@ pub(crate) struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Part {
+    /// Measure the pool engine on an image of a Ceph cluster beside fio, and write docs/benchmarks-ceph.md.
+    Ceph(ceph::Options),
     /// Measure the pool engine alone, against the raw file, and write docs/benchmarks-engine.md.
     Engine(engine::Options),
     /// Measure reads, writes and locks beside offloads, and write docs/benchmarks-latency.md.
@@ -94,6 +97,7 @@ pub(crate) type Results = BTreeMap<(Load, Subject), Vec<Measured>>;
 /// Measures, prints, and writes the page.
 pub(crate) fn run(options: &Options) -> Result<()> {
     match &options.part {
+        Some(Part::Ceph(options)) => return ceph::run(options),
         Some(Part::Engine(options)) => return engine::run(options),
         Some(Part::Latency(options)) => return latency::run(options),
         Some(Part::Limits(options)) => return limits::run(options),

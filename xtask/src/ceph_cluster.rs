@@ -46,6 +46,11 @@ impl Cluster {
         &self.conf
     }
 
+    /// Makes an image.
+    pub(crate) fn create_image(&self, pool: &str, name: &str, size: &str) -> Result<()> {
+        self.run("rbd", &["create", "--size", size, &format!("{pool}/{name}")])
+    }
+
     /// Ends it.
     pub(crate) fn stop(self) -> Result<()> {
         self.end_processes()

@@ -188,6 +188,15 @@ pub(crate) fn for_ceph() -> Result<()> {
     provide(&PACKAGES)
 }
 
+/// The same for fio beside it.
+pub(crate) fn for_fio() -> Result<()> {
+    provide(&[Package {
+        name: "fio",
+        sign: Sign::Program("fio"),
+        purpose: "what the pool engine is measured against",
+    }])
+}
+
 /// The same for building and starting container images.
 pub(crate) fn for_containers() -> Result<()> {
     const PACKAGES: [Package; 3] = [

@@ -5,6 +5,7 @@
 mod changes;
 mod engine;
 mod files;
+mod image;
 mod mirror;
 mod pool;
 mod report;
@@ -38,13 +39,19 @@ struct Options {
     /// Measure what comparing snapshots costs, and nothing else.
     #[arg(long, conflicts_with = "mirror")]
     changes: bool,
+    /// Measure on the images 'engine' and 'fio' of that pool of a Ceph cluster, which lose what is in them, and nothing
+    /// else. CEPH_CONF names its configuration.
+    #[arg(long, value_name = "POOL", conflicts_with_all = ["mirror", "changes"])]
+    ceph: Option<String>,
 }
 
 fn main() -> Result<()> {
     let options = Options::parse();
     let folder = tempfile::Builder::new().prefix("gantry-bench-").tempdir_in(&options.folder)?;
     let mut report = Report::default();
-    if options.mirror {
+    if let Some(pool) = &options.ceph {
+        image::measure(&mut report, pool, &options)?;
+    } else if options.mirror {
         mirror::measure(&mut report, folder.path(), &options)?;
     } else if options.changes {
         changes::measure(&mut report)?;

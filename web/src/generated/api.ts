@@ -372,6 +372,8 @@ export interface ControlResilver {
 
 /** A controller of the array. */
 export interface Controller {
+  /** Whether its machine said that its process has ended, and none that was started since was heard. */
+  ended: boolean;
   /** When it was heard last, seconds since 1970; `null` if never since the one that answers was started. */
   heard_at: number | null;
   /** Whether it is the one that answers. */

@@ -102,6 +102,7 @@ impl Helper {
     fn start() -> Result<Self> {
         // Also after an upgrade this is the program that runs.
         let child = Command::new("/proc/self/exe")
+            .arg0("gantryd")
             .arg("--tell-end-of")
             .arg(std::process::id().to_string())
             .stdin(Stdio::piped())
