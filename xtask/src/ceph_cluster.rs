@@ -51,6 +51,12 @@ impl Cluster {
         self.run("rbd", &["create", "--size", size, &format!("{pool}/{name}")])
     }
 
+    /// Clients that begin from now on find this line in its configuration.
+    pub(crate) fn configure(&self, line: &str) -> Result<()> {
+        let text = fs::read_to_string(&self.conf)?;
+        Ok(fs::write(&self.conf, format!("{text}{line}\n"))?)
+    }
+
     /// Ends it.
     pub(crate) fn stop(self) -> Result<()> {
         self.end_processes()

@@ -36,7 +36,7 @@ impl Devices for OneFile {
     }
 }
 
-pub(crate) fn wait_for(device: &Device) {
+fn wait_for(device: &Device) {
     let readiness = device.readiness();
     let mut polled = [PollFd::new(&readiness, PollFlags::IN)];
     let millisecond = rustix::event::Timespec { tv_sec: 0, tv_nsec: 1_000_000 };

@@ -1,16 +1,18 @@
 //! Cost of the engine on an image of a Ceph cluster: durable writes and reads through it, and fio's on another image of
 //! the same pool with as many writes per flush.
 
+use std::os::fd::OwnedFd;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use block::{BLOCK, ByteRange, DeviceName, DeviceOperation, DeviceResult, Request, VolumeId};
 use device::{Device, Method};
+use rustix::event::{Timespec, epoll};
 use store::{Change, Options};
 
 use crate::Options as Arguments;
-use crate::files::{fill, wait_for};
+use crate::files::fill;
 use crate::pool::{Devices, Pool, data, scattered, write};
 use crate::report::{Goal, Report, median};
 
@@ -29,7 +31,18 @@ const BYTES: u64 = 256 << 20;
 /// The engine's image, of which flushes are counted.
 struct Image {
     device: Device,
+    /// Tells of each completion once, as the daemon's loop is told.
+    poll: OwnedFd,
     flushes: u64,
+}
+
+impl Image {
+    fn new(device: Device) -> Result<Self> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
+        epoll::add(&poll, device.readiness(), epoll::EventData::new_u64(0), edges)?;
+        Ok(Self { device, poll, flushes: 0 })
+    }
 }
 
 impl Devices for Image {
@@ -42,7 +55,12 @@ impl Devices for Image {
         self.device.kick();
         self.device.reap(done);
         if wait && done.is_empty() {
-            wait_for(&self.device);
+            let millisecond = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+            let mut event = [epoll::Event {
+                flags: epoll::EventFlags::empty(),
+                data: epoll::EventData::new_u64(0),
+            }];
+            let _ = epoll::wait(&self.poll, &mut event, Some(&millisecond));
             self.device.reap(done);
         }
     }
@@ -87,15 +105,14 @@ struct Speed {
 }
 
 impl Subject {
-    fn new(device: Device) -> Self {
+    fn new(device: Device) -> Result<Self> {
         let size = device.size_bytes();
-        let image = Image { device, flushes: 0 };
-        let mut pool = Pool::format(image, &[size], Options::default());
+        let mut pool = Pool::format(Image::new(device)?, &[size], Options::default());
         let volume = pool.create(1, BYTES);
         let mebibyte = data(1 << 20);
         pool.run(16, BYTES >> 20, FOREVER, |number| (volume, write(number << 20, &mebibyte)));
         pool.change(Change::Checkpoint);
-        Self { pool, volume }
+        Ok(Self { pool, volume })
     }
 
     fn measure(&mut self, load: Load, depth: usize, time: Duration, seed: u64) -> Speed {
@@ -147,7 +164,7 @@ pub(crate) fn measure(report: &mut Report, pool: &str, options: &Arguments) -> R
     let mut plain = open(IMAGES[1])?;
     fill(&mut plain, BYTES);
     drop(plain);
-    let mut subject = Subject::new(open(IMAGES[0])?);
+    let mut subject = Subject::new(open(IMAGES[0])?)?;
     let time = Duration::from_secs(options.seconds);
     for (load, depth) in Load::ALL.into_iter().flat_map(|load| DEPTHS.map(|depth| (load, depth))) {
         let (mut speeds, mut ratios, mut groups) = (Vec::new(), Vec::new(), Vec::new());

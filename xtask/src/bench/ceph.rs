@@ -35,6 +35,8 @@ pub(super) fn run(options: &Options) -> Result<()> {
     let build = ["build", "--quiet", "--release", "--package", "bench"];
     process::run(&process::cargo(), &build)?;
     let cluster = Cluster::start()?;
+    // The engine has none.
+    cluster.configure("rbd cache = false")?;
     cluster.create_image(POOL, "engine", "2G")?;
     cluster.create_image(POOL, "fio", "1G")?;
     let (rounds, seconds) = (options.rounds.to_string(), options.seconds.to_string());
@@ -55,7 +57,7 @@ fn page(table: &str, options: &Options) -> String {
     format!(
         "# Benchmarks on an image of a Ceph cluster\n\n\
          Written by `cargo xtask bench ceph`: the pool engine alone on an image, and fio (its engine rbd) on another \
-         image of the same pool, written from end to end before, with as many writes to each flush as the engine made in \
+         image of the same pool, written from end to end before, both without librbd's cache, with as many writes to each flush as the engine made in \
          the same round; interleaved, {} rounds of {} s, medians of figures and of ratios within a round. The cluster, a \
          monitor and three OSDs that keep objects in memory and three copies of each, runs on the same processors as \
          both, so that figures say nothing of a real one; ratios say what the engine costs. {}.\n\n{}\n",
