@@ -147,6 +147,16 @@ impl Pair {
     }
 }
 
+/// Has a controller give the pool to another one, as soon as it has heard that one would take it.
+///
+/// # Errors
+/// When none would in time.
+pub fn switch(array: &Array) -> Result<()> {
+    wait_until("another one would take the pool", || {
+        Ok(array.try_gantry(&["controller", "switch", "p"])?.status.success())
+    })
+}
+
 /// Whether a controller hears another one.
 ///
 /// # Errors

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 use harness::ceph::{conf, image, run as ceph};
-use harness::controllers::{Pair, listed, pair_up, signal as send_signal, standing};
+use harness::controllers::{Pair, listed, pair_up, signal as send_signal, standing, switch};
 use harness::http::Request;
 use harness::pdu::{RawSession, cdb16_of_bytes};
 use harness::program::run as run_program;
@@ -335,7 +335,7 @@ fn a_controller_takes_the_pool_of_another_one_that_is_gone_by_itself() -> Result
     ensure!(look(&mut host, lun)? == Ok(2));
 
     // It is standby as every other one: it takes the pool when that is let go.
-    pair.first.gantry(&["controller", "switch", "p"])?;
+    switch(&pair.first)?;
     pair.wait_for(&pair.second, "active-optimized")?;
     verify(&mut pair.host(&pair.second, "a")?, lun, CHUNKS / 2)
 }

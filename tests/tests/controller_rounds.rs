@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use harness::controllers::{Pair, pair_up, signal, standing};
+use harness::controllers::{Pair, pair_up, signal, standing, switch};
 use harness::history::Values;
 use harness::history::client::Arena;
 use harness::history::load::Load;
@@ -196,7 +196,7 @@ impl Bench {
                 Ok(None)
             }
             Loss::Switch => {
-                self.controller(owner).gantry(&["controller", "switch", "p"])?;
+                switch(self.controller(owner))?;
                 self.wait_for(other, "active-optimized")?;
                 Ok(Some(other))
             }

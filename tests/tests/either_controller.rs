@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use harness::controllers::{Pair, pair_up, signal};
+use harness::controllers::{Pair, pair_up, signal, switch};
 use harness::http::Request;
 use harness::waiting::wait_until;
 use harness::{Array, Value, text};
@@ -104,9 +104,7 @@ fn a_pool_is_called_here_from_the_other_controller_and_nobody_waits_for_one_that
 -> Result<()> {
     let pair = Pair::start()?;
     pair_up(&pair)?;
-    wait_until("the first one knows that it would be taken", || {
-        Ok(pair.second.try_gantry(&["controller", "switch", "p"])?.status.success())
-    })?;
+    switch(&pair.second)?;
     pair.wait_for(&pair.second, "active-optimized")?;
     wait_until("the first one hands on", || Ok(volumes(&pair.first)? == ["v"]))?;
     pair.first.gantry(&["volume", "create", "p/w", "--size", "32M"])?;
@@ -145,9 +143,7 @@ fn users_and_tokens_of_the_controller_that_has_the_pools_are_known_at_the_other_
     pair.first.gantry(&["token", "delete", id])?;
     wait_until("the token has ended", || Ok(list(secret)? == 401))?;
     // Whoever has the pools next changes them.
-    wait_until("the first one knows that it would be taken", || {
-        Ok(pair.second.try_gantry(&["controller", "switch", "p"])?.status.success())
-    })?;
+    switch(&pair.second)?;
     pair.wait_for(&pair.second, "active-optimized")?;
     pair.second.gantry(&["token", "create", "u", "--role", "viewer"])?;
     let is_known = |array: &Array| -> Result<bool> {

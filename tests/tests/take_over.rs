@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use harness::controllers::{Pair, hears, listed, pair_up, signal, standing, told};
+use harness::controllers::{Pair, hears, listed, pair_up, signal, standing, switch, told};
 use harness::http::Request;
 use harness::pdu::{Answer, RawSession, cdb10};
 use harness::waiting::wait_until;
@@ -229,7 +229,7 @@ fn a_pool_stays_where_fail_back_is_off_held_by_hand_or_its_controller_is_in_main
     // Whoever has the pool may say it.
     pair.second.gantry(&["pool", "set", "p", "--fail-back", "10"])?;
     pair.wait_for(&pair.first, "active-optimized")?;
-    pair.first.gantry(&["controller", "switch", "p"])?;
+    switch(&pair.first)?;
     pair.wait_for(&pair.second, "active-optimized")?;
     stays(&pair, Some("an administrator gave it away at controller 1"))?;
     pair.first.gantry(&["controller", "maintenance", "on"])?;
