@@ -72,6 +72,7 @@ fn a_process_that_stands_still_has_not_ended_and_one_that_was_killed_or_stopped_
     wait_until("its end is told", || has_ended(&pair))?;
     let line = pair.second.gantry(&["controller", "list"])?;
     ensure!(line.contains("its process has ended"), "{line}");
+    ensure!(line.matches("active-optimized").count() <= 1, "it serves nothing any more: {line}");
     wait_until("the other process ends, too", || Ok(is_gone(beside)))?;
 
     pair.first.restart()?;

@@ -349,10 +349,16 @@ impl Link {
 }
 
 impl State {
+    /// What a peer said last, if it was heard lately and its process has not ended since.
+    fn current(&self, number: u16, clock: Duration) -> Option<&Report> {
+        let ended = self.ended.get(&number);
+        self.peers.report(number, clock).filter(|said| ended != Some(&said.life))
+    }
+
     fn view(&self, number: u16, clock: Duration) -> View {
         let Some(peer) = self.known.peers.get(&number) else { return View::default() };
         let last = self.peers.last(number);
-        let current = self.peers.report(number, clock);
+        let current = self.current(number, clock);
         let ago = |at: Duration| now().saturating_sub(clock.saturating_sub(at).as_secs());
         let is_silent = last.is_some_and(|(at, _)| clock.saturating_sub(at) >= TAKE_OVER_SUSPICION);
         View {

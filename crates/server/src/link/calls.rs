@@ -208,7 +208,7 @@ impl Shared {
 
     /// Waits until a controller is not heard.
     async fn is_silent(&self, number: u16) {
-        while self.state().peers.report(number, self.clock()).is_some() {
+        while self.state().current(number, self.clock()).is_some() {
             sleep(LINK_BEAT).await;
         }
     }

@@ -53,19 +53,21 @@ struct Peer {
 /// When there is no thread.
 pub(super) fn keep(shared: Arc<Shared>, life: u64) -> Result<()> {
     let watch = move || {
-        let mut helper = None;
+        let (mut helper, mut is_missed) = (None, false);
         loop {
             let orders = Orders::of(&shared, life);
-            if (helper.is_some() || !orders.peers.is_empty())
-                && let Err(error) = attend(&mut helper, &orders)
-            {
-                helper = None;
-                tracing::warn!(
-                    "other controllers are not told at once if this daemon's process ends: {error:#}"
-                );
-                thread::sleep(END_NOTICE_START_RETRY);
+            if helper.is_some() || !orders.peers.is_empty() {
+                let attended = attend(&mut helper, &orders);
+                if let Err(error) = &attended
+                    && !is_missed
+                {
+                    tracing::warn!(
+                        "other controllers are not told at once if this daemon's process ends: {error:#}"
+                    );
+                }
+                is_missed = attended.is_err();
             }
-            thread::sleep(END_NOTICE_LOOK);
+            thread::sleep(if is_missed { END_NOTICE_START_RETRY } else { END_NOTICE_LOOK });
         }
     };
     let thread = thread::Builder::new().name("end notice".to_owned());

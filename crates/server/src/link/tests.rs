@@ -418,7 +418,8 @@ fn the_end_of_a_process_is_told_by_its_own_certificate_and_counts_for_that_start
     tell(&one, life + 1).unwrap();
     assert!(ended().ended == Some(life + 1) && !ended().has_ended(), "another start of it");
     tell(&one, life).unwrap();
-    assert!(ended().has_ended());
+    let gone = ended();
+    assert!(gone.has_ended() && !gone.is_reachable && gone.pools.is_none());
     assert!(two.inbox.calls.try_recv().is_err());
     // Nobody says it of another one, and a stranger of nobody.
     assert!(!one.link.views()[&2].has_ended());

@@ -131,9 +131,8 @@ impl Management {
             |view: &View, uuid: &str| view.state_of(uuid) == Some(PathState::ActiveOptimized);
         let lets_go = |(number, old): (&u16, &View), uuid: &str| {
             let new = self.peers.views.get(number);
-            let goes_on = new
-                .is_some_and(|new| serves(new, uuid) && (old.is_missed || !new.is_missed))
-                && new.is_some_and(|new| new.ended == old.ended);
+            let goes_on =
+                new.is_some_and(|new| serves(new, uuid) && (old.is_missed || !new.is_missed));
             old.is_paired && serves(old, uuid) && !goes_on
         };
         let is_given = |pool: &array::Pool| {

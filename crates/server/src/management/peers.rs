@@ -325,7 +325,7 @@ impl Management {
             is_this: false,
             portals: portals.iter().map(SocketAddr::to_string).collect(),
             pools: pools.collect(),
-            reachable: view.is_reachable && !view.has_ended(),
+            reachable: view.is_reachable,
             ended: view.has_ended(),
             heard_at: view.heard_at,
             version: view.version,
