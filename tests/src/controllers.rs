@@ -9,6 +9,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::array::{Array, free_address};
+use crate::machines::Machines;
 use crate::path::Path;
 use crate::pdu::RawSession;
 use crate::text;
@@ -28,19 +29,29 @@ pub struct Pair {
     pub lun: u8,
     /// Where each listens for the other one.
     links: [SocketAddr; 2],
+    /// Where each of them runs, if not here.
+    pub machines: Option<Machines>,
 }
 
-fn controller(
-    number: u16,
-    data: &TempDir,
-    own: SocketAddr,
-    other: SocketAddr,
-    link: SocketAddr,
-) -> Result<Array> {
-    let (number, peer) = (number.to_string(), format!("{}={other}", 3 - number));
-    let link = link.to_string();
-    let words = ["--controller", &number, "--peer-portal", &peer, "--link", &link];
-    Ok(Array::at(&data.path().join(&number), own)?.with_words(&[], &words))
+/// Where the two controllers are, and what their command lines begin with.
+struct Places<'a> {
+    data: &'a TempDir,
+    portals: [SocketAddr; 2],
+    links: [SocketAddr; 2],
+    machines: Option<&'a Machines>,
+}
+
+impl Places<'_> {
+    fn controller(&self, side: usize) -> Result<Array> {
+        let number = (side + 1).to_string();
+        let peer = format!("{}={}", 2 - side, self.portals[1 - side]);
+        let link = self.links[side].to_string();
+        let words = ["--controller", &number, "--peer-portal", &peer, "--link", &link];
+        let prefix = self.machines.map(|machines| machines.prefix(side));
+        let prefix = prefix.as_ref().map_or(&[][..], |prefix| prefix);
+        let array = Array::at(&self.data.path().join(&number), self.portals[side])?;
+        Ok(array.with_words(prefix, &words))
+    }
 }
 
 impl Pair {
@@ -57,18 +68,33 @@ impl Pair {
     /// # Errors
     /// When one of them does not start, or does not become standby.
     pub fn start_with(create_pool: impl FnOnce(&Array) -> Result<()>) -> Result<Self> {
+        Self::start_on(None, create_pool)
+    }
+
+    /// The same, each on a machine of its own.
+    ///
+    /// # Errors
+    /// When one of them does not start, or does not become standby.
+    pub fn start_on(
+        machines: Option<Machines>,
+        create_pool: impl FnOnce(&Array) -> Result<()>,
+    ) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("gantry-test-").tempdir()?;
-        let (one, two) = (free_address()?, free_address()?);
-        let links = [free_address()?, free_address()?];
-        let mut first = controller(1, &folder, one, two, links[0])?;
-        let mut second = controller(2, &folder, two, one, links[1])?;
+        let address = |side| -> Result<SocketAddr> {
+            let local = free_address()?;
+            Ok(machines.as_ref().map_or(local, |machines| machines.at(side, local)))
+        };
+        let portals = [address(0)?, address(1)?];
+        let links = [address(0)?, address(1)?];
+        let places = Places { data: &folder, portals, links, machines: machines.as_ref() };
+        let (mut first, mut second) = (places.controller(0)?, places.controller(1)?);
         first.restart()?;
         create_pool(&first)?;
         let lun = u8::try_from(first.create_lun("p/v", "64M")?)?;
         let target = first.target_name()?;
         copy_directory(&first, &second)?;
         second.restart()?;
-        let pair = Self { _folder: folder, first, second, target, lun, links };
+        let pair = Self { _folder: folder, first, second, target, lun, links, machines };
         pair.wait_for(&pair.second, "standby")?;
         Ok(pair)
     }

@@ -17,6 +17,7 @@ pub mod http;
 pub mod initiator;
 pub mod istgt;
 pub mod load;
+pub mod machines;
 pub mod members;
 pub mod path;
 pub mod pdu;

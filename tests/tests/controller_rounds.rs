@@ -13,6 +13,7 @@ use harness::controllers::{Pair, pair_up, signal, standing, switch};
 use harness::history::Values;
 use harness::history::client::Arena;
 use harness::history::load::Load;
+use harness::machines::Machines;
 use harness::path::Path;
 use harness::pdu::cdb10;
 use harness::random::Random;
@@ -53,6 +54,9 @@ enum Loss {
     Pause,
     /// It stands still until the other one has the pool, and wakes some seconds later.
     Standstill,
+    /// The cable of its machine is pulled, so that it lives and reaches nobody, until the other one has the pool, and
+    /// for some seconds more.
+    Cable,
 }
 
 /// What can be lost over files, of which nobody can take the lock.
@@ -84,12 +88,30 @@ const OVER_IMAGES: [Loss; 12] = [
     Loss::Pause,
 ];
 
+/// The same, and what can be lost of machines.
+const OVER_IMAGES_ON_MACHINES: [Loss; 14] = [
+    Loss::Kill,
+    Loss::Kill,
+    Loss::Kill,
+    Loss::Standstill,
+    Loss::Standstill,
+    Loss::Standstill,
+    Loss::Cable,
+    Loss::Cable,
+    Loss::Cable,
+    Loss::Switch,
+    Loss::PathsStayAway,
+    Loss::Link,
+    Loss::KillStandby,
+    Loss::Pause,
+];
+
 struct Bench {
     pair: Pair,
     /// Between hosts and each controller.
     paths: [Path; 2],
-    /// Between the controllers.
-    links: [Path; 2],
+    /// Between the controllers, where both are on this machine.
+    links: Option<[Path; 2]>,
     arena: Arena,
     /// The LUN with the reservation.
     reserved: u8,
@@ -98,14 +120,21 @@ struct Bench {
 }
 
 impl Bench {
-    fn start(seed: u64, create_pool: impl FnOnce(&Array) -> Result<()>) -> Result<Self> {
-        let mut pair = Pair::start_with(create_pool)?;
+    fn start(
+        seed: u64,
+        machines: Option<Machines>,
+        create_pool: impl FnOnce(&Array) -> Result<()>,
+    ) -> Result<Self> {
+        let mut pair = Pair::start_on(machines, create_pool)?;
         pair_up(&pair)?;
         let after = setting("GANTRY_TAKE_OVER_AFTER", 5)?.to_string();
         for array in [&mut pair.first, &mut pair.second] {
             array.add_arguments(&["--take-over-after", &after]);
         }
-        let links = pair.relay_link()?;
+        let links = match pair.machines {
+            None => Some(pair.relay_link()?),
+            Some(_) => None,
+        };
         let mut luns = Vec::new();
         for path in ["p/a", "p/b", "p/reserved"] {
             luns.push(u8::try_from(pair.first.create_lun(path, "16M")?)?);
@@ -222,9 +251,9 @@ impl Bench {
                 Ok(Some(owner))
             }
             Loss::Link => {
-                self.links.iter().for_each(Path::sever);
+                self.cut_link(true)?;
                 self.pause(6_000, 9_000);
-                self.links.iter().for_each(Path::mend);
+                self.cut_link(false)?;
                 Ok(Some(owner))
             }
             Loss::Pause => {
@@ -234,7 +263,27 @@ impl Bench {
                 Ok(Some(owner))
             }
             Loss::Standstill => self.stand_still(owner).map(|()| Some(other)),
+            Loss::Cable => self.pull_cable(owner).map(|()| Some(other)),
         }
+    }
+
+    /// Ends the link between both, or lets it be there again. Between machines nobody is told.
+    fn cut_link(&self, is_cut: bool) -> Result<()> {
+        if let Some(machines) = &self.pair.machines {
+            return machines.keep_apart(is_cut);
+        }
+        let links = self.links.iter().flatten();
+        links.for_each(if is_cut { Path::sever } else { Path::mend });
+        Ok(())
+    }
+
+    /// Cuts a controller off from hosts, cluster and the other one until that has the pool, and for some seconds more.
+    fn pull_cable(&mut self, owner: usize) -> Result<()> {
+        self.pair.machines.as_ref().context("machines")?.pull(owner)?;
+        let taken = self.wait_for(1 - owner, "active-optimized");
+        self.pause(0, 8_000);
+        self.pair.machines.as_ref().context("machines")?.plug(owner)?;
+        taken
     }
 
     /// Stops a controller until the other one has the pool, and for some seconds more.
@@ -335,7 +384,7 @@ fn scale(otherwise: usize) -> Result<(u64, u64)> {
 #[test]
 fn hosts_go_on_whatever_becomes_of_a_controller_over_files() -> Result<()> {
     let (rounds, seed) = scale(OVER_FILES.len())?;
-    let bench = Bench::start(seed, |first| first.create_pool("p", "1G").map(drop))?;
+    let bench = Bench::start(seed, None, |first| first.create_pool("p", "1G").map(drop))?;
     bench.rounds(&plan(&OVER_FILES, rounds, seed))
 }
 
@@ -345,5 +394,17 @@ fn hosts_go_on_whatever_becomes_of_a_controller_over_an_image() -> Result<()> {
     let (rounds, seed) = scale(OVER_IMAGES.len())?;
     let device = harness::ceph::image("rounds", "1G")?;
     let create = |first: &Array| first.gantry(&["pool", "create", "p", &device]).map(drop);
-    Bench::start(seed, create)?.rounds(&plan(&OVER_IMAGES, rounds, seed))
+    Bench::start(seed, None, create)?.rounds(&plan(&OVER_IMAGES, rounds, seed))
+}
+
+/// Each controller in a network namespace of its own, as on two machines.
+#[test]
+#[ignore = "needs a Ceph cluster that machines reach: 'cargo xtask soak --controllers --machines'"]
+fn hosts_go_on_whatever_becomes_of_a_machine_over_an_image() -> Result<()> {
+    let (rounds, seed) = scale(OVER_IMAGES_ON_MACHINES.len())?;
+    let machines = Some(Machines::start()?);
+    let device = harness::ceph::image("machines", "1G")?;
+    let create = |first: &Array| first.gantry(&["pool", "create", "p", &device]).map(drop);
+    let bench = Bench::start(seed, machines, create)?;
+    bench.rounds(&plan(&OVER_IMAGES_ON_MACHINES, rounds, seed))
 }

@@ -22,17 +22,32 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct Cluster {
     folder: TempDir,
     conf: PathBuf,
+    address: Ipv4Addr,
 }
+
+/// Where machines of a test reach the cluster (`harness::machines`).
+const FOR_MACHINES: Ipv4Addr = Ipv4Addr::new(10, 213, 0, 1);
 
 impl Cluster {
     /// Starts a cluster on loopback, with the pool `rbd`.
     pub(crate) fn start() -> Result<Self> {
+        Self::start_at(Ipv4Addr::LOCALHOST)
+    }
+
+    /// The same, at an address of this machine that network namespaces on a bridge reach, too.
+    pub(crate) fn start_for_machines() -> Result<Self> {
+        let address = format!("{FOR_MACHINES}/32");
+        process::run("ip", &["addr", "replace", &address, "dev", "lo"])?;
+        Self::start_at(FOR_MACHINES)
+    }
+
+    fn start_at(address: Ipv4Addr) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("gantry-ceph-").tempdir()?;
         let conf = folder.path().join("ceph.conf");
-        let cluster = Self { folder, conf };
+        let cluster = Self { folder, conf, address };
         let id = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        fs::write(&cluster.conf, configuration(cluster.folder.path(), id.trim(), port))?;
+        let port = TcpListener::bind((address, 0))?.local_addr()?.port();
+        fs::write(&cluster.conf, configuration(cluster.folder.path(), id.trim(), (address, port)))?;
         cluster.start_monitor(id.trim(), port)?;
         (0..OSDS).try_for_each(|number| cluster.add_osd(number))?;
         cluster.wait_for_osds()?;
@@ -64,7 +79,7 @@ impl Cluster {
 
     fn start_monitor(&self, id: &str, port: u16) -> Result<()> {
         let map = self.path("monmap");
-        let address = format!("[v2:127.0.0.1:{port}/0]");
+        let address = format!("[v2:{}:{port}/0]", self.address);
         self.run("monmaptool", &["--create", "--fsid", id, "--addv", "a", &address, &map])?;
         self.run("ceph-mon", &["-i", "a", "--mkfs", "--monmap", &map])?;
         self.run("ceph-mon", &["-i", "a"])
@@ -137,16 +152,20 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         let _ = self.end_processes();
+        if self.address == FOR_MACHINES {
+            let address = format!("{FOR_MACHINES}/32");
+            let _ = process::run("ip", &["addr", "del", &address, "dev", "lo"]);
+        }
     }
 }
 
-fn configuration(folder: &Path, id: &str, port: u16) -> String {
+fn configuration(folder: &Path, id: &str, (address, port): (Ipv4Addr, u16)) -> String {
     let folder = folder.display();
     format!(
         "[global]
 fsid = {id}
-mon host = v2:127.0.0.1:{port}
-public addr = 127.0.0.1
+mon host = v2:{address}:{port}
+public addr = {address}
 auth supported = none
 run dir = {folder}
 log file = {folder}/$name.log

@@ -33,6 +33,9 @@ pub(crate) struct Options {
     /// I/O of hosts with two paths, on an image of a Ceph cluster that is started for it.
     #[arg(long, conflicts_with_all = ["mirrors", "imports"])]
     controllers: bool,
+    /// With --controllers: each on a machine of its own, a network namespace whose cable is pulled, too. Needs root.
+    #[arg(long, requires = "controllers")]
+    machines: bool,
     /// With --controllers: after how many seconds a pool is taken from a controller that is gone.
     #[arg(long, default_value_t = 5)]
     take_over_after: u64,
@@ -67,7 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         ("GANTRY_TAKE_OVER_AFTER", after.as_ref()),
     ];
     if options.controllers {
-        return on_a_cluster(&variables);
+        return on_a_cluster(options.machines, &variables);
     }
     let tests: &[(&str, &str)] = match (options.mirrors, options.imports) {
         (true, _) => &[("losses", "")],
@@ -86,10 +89,15 @@ fn run_test(test: &str, arguments: &[&str], variables: &[(&str, &OsStr)]) -> Res
     process::run_with(&process::cargo(), &all, variables)
 }
 
-fn on_a_cluster(variables: &[(&str, &OsStr)]) -> Result<()> {
-    let cluster = Cluster::start()?;
+fn on_a_cluster(has_machines: bool, variables: &[(&str, &OsStr)]) -> Result<()> {
+    let (cluster, name) = if has_machines {
+        (Cluster::start_for_machines()?, "becomes_of_a_machine_over_an_image")
+    } else {
+        (Cluster::start()?, "becomes_of_a_controller_over_an_image")
+    };
     let conf = ("GANTRY_TEST_CEPH_CONF", cluster.conf().as_os_str());
-    let rounds = run_test("controller_rounds", &["--ignored"], &[variables, &[conf]].concat());
+    let rounds =
+        run_test("controller_rounds", &["--ignored", name], &[variables, &[conf]].concat());
     cluster.stop()?;
     rounds
 }
