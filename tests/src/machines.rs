@@ -96,6 +96,9 @@ impl Machines {
         for name in self.names {
             let _ = ip(&["netns", "del", name]);
         }
+        for side in 0..self.names.len() {
+            let _ = ip(&["link", "del", &cable(side)]);
+        }
         let _ = ip(&["link", "del", BRIDGE]);
     }
 }

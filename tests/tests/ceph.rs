@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use harness::binaries::binary;
 use harness::ceph::{conf, image, run as ceph};
 use harness::controllers::{Pair, listed, pair_up, signal as send_signal, standing, switch};
 use harness::http::Request;
@@ -95,8 +97,7 @@ fn an_osd_that_is_killed_costs_no_command() -> Result<()> {
     (0..CHUNKS / 2).try_for_each(|chunk| write(&mut host, lun, chunk))?;
     let folder = Path::new(&conf()?).parent().context("a folder")?.to_owned();
     let id = fs::read_to_string(folder.join("osd.2.pid"))?;
-    run_program(Path::new("kill"), &["-9", id.trim()], std::time::Duration::from_secs(10))?
-        .success()?;
+    run_program(Path::new("kill"), &["-9", id.trim()], Duration::from_secs(10))?.success()?;
     (CHUNKS / 2..CHUNKS).try_for_each(|chunk| write(&mut host, lun, chunk))?;
     verify(&mut host, lun, CHUNKS)?;
     ceph("ceph-osd", &["-i", "2"])?;
@@ -107,10 +108,63 @@ fn an_osd_that_is_killed_costs_no_command() -> Result<()> {
     Ok(())
 }
 
+/// Bytes that clients have written into the cluster, as its OSDs count them.
+fn written() -> Result<u64> {
+    let folder = Path::new(&conf()?).parent().context("a folder")?.to_owned();
+    let mut sum = 0;
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        if name.starts_with("osd.") && name.ends_with(".asok") {
+            let socket = path.to_str().context("a printable path")?;
+            let words = ["--admin-daemon", socket, "perf", "dump"];
+            // Of an OSD that was killed before only the socket is there.
+            let Ok(counters) = ceph("ceph", &words) else { continue };
+            sum += number(&serde_json::from_str(&counters)?, "/osd/op_w_in_bytes")?;
+        }
+    }
+    Ok(sum)
+}
+
+/// EXTENDED COPY, WRITE SAME and UNMAP send the cluster a record in the journal, and no data.
+#[test]
+#[ignore = "needs a Ceph cluster: 'cargo xtask test --ceph'"]
+fn offloads_write_metadata_alone_into_the_cluster() -> Result<()> {
+    const BYTES: u64 = CHUNKS * CHUNK;
+    let device = image("offloads", "1G")?;
+    let array = Array::start()?;
+    array.gantry(&["pool", "create", "p", &device])?;
+    let luns = [array.create_lun("p/a", "64M")?, array.create_lun("p/b", "64M")?];
+    let [from, to] = [array.lun_url(luns[0])?, array.lun_url(luns[1])?];
+    let mut host = session(&array)?;
+    let before = written()?;
+    (0..CHUNKS).try_for_each(|chunk| write(&mut host, u8::try_from(luns[0])?, chunk))?;
+    let data = written()? - before;
+    ensure!(data >= BYTES, "the counter counts: {data}");
+
+    let state = tempfile::tempdir()?;
+    let state = state.path().to_str().context("a printable path")?;
+    let length = BYTES.to_string();
+    let offload = |words: &[&str]| -> Result<u64> {
+        let before = written()?;
+        let words = [words, &["--state", state, "--length", &length]].concat();
+        run_program(&binary("gantry-host")?, &words, Duration::from_secs(60))?.success()?;
+        Ok(written()? - before)
+    };
+    let copied = offload(&["copy", &from, &to])?;
+    verify(&mut host, u8::try_from(luns[1])?, CHUNKS)?;
+    let zeroed = offload(&["zero", &to])?;
+    let freed = offload(&["unmap", &from])?;
+    println!("of {data} bytes: copied with {copied}, zeroed with {zeroed}, unmapped with {freed}");
+    // A checkpoint may come meanwhile.
+    ensure!(copied.max(zeroed).max(freed) < BYTES / 16, "{copied}, {zeroed}, {freed}");
+    Ok(())
+}
+
 /// Where the daemon's process is, for signals.
 fn signal(array: &Array, name: &str) -> Result<()> {
     let id = array.process_id()?.to_string();
-    run_program(Path::new("kill"), &[name, &id], std::time::Duration::from_secs(10))?.success()?;
+    run_program(Path::new("kill"), &[name, &id], Duration::from_secs(10))?.success()?;
     Ok(())
 }
 
@@ -119,8 +173,7 @@ fn twin(array: &Array, folder: &Path) -> Result<Array> {
     let data = folder.join("data");
     let from = array.data().to_str().context("a printable path")?;
     let to = data.to_str().context("a printable path")?;
-    run_program(Path::new("cp"), &["-a", from, to], std::time::Duration::from_secs(60))?
-        .success()?;
+    run_program(Path::new("cp"), &["-a", from, to], Duration::from_secs(60))?.success()?;
     let mut twin = Array::at(&data, harness::array::free_address()?)?;
     twin.restart()?;
     Ok(twin)
@@ -203,7 +256,7 @@ fn a_paused_daemon_that_wakes_finds_itself_fenced_and_writes_nothing() -> Result
     })?;
     verify(&mut session(&other)?, lun, CHUNKS / 2)?;
     // It does not come back by itself, and an administrator of its own finds the other one.
-    std::thread::sleep(std::time::Duration::from_secs(6));
+    std::thread::sleep(Duration::from_secs(6));
     ensure!(state(&array)?.1.contains("another owner took"));
     let refused = array.try_gantry(&["pool", "open", "p"])?.failure()?;
     ensure!(refused.contains("is locked by"), "{refused}");
@@ -276,7 +329,7 @@ fn a_controller_takes_the_pool_of_another_one_that_is_gone_by_itself() -> Result
     (0..CHUNKS / 4).try_for_each(|chunk| write(&mut host, lun, chunk))?;
 
     // An owner that lives keeps its pool.
-    std::thread::sleep(std::time::Duration::from_secs(8));
+    std::thread::sleep(Duration::from_secs(8));
     ensure!(standing(&pair.second)?.as_deref() == Some("standby"), "nothing was taken");
 
     pair.first.kill()?;
@@ -314,7 +367,7 @@ fn a_controller_takes_the_pool_of_another_one_that_is_gone_by_itself() -> Result
         });
         // It asks while the daemon stands still: this waits in a socket.
         let looker = scope.spawn(|| look(&mut looking, lun));
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        std::thread::sleep(Duration::from_millis(200));
         send_signal(&pair.second, Signal::CONT)?;
         written?;
         let begun = writer.join().map_err(|_| anyhow::anyhow!("the writer failed"))??;
@@ -351,7 +404,7 @@ fn a_link_that_is_cut_moves_no_pool_and_an_owner_that_is_gone_is_missed_without_
     let mut host = pair.host(&pair.first, "a")?;
     for round in 0..12 {
         write(&mut host, lun, round)?;
-        std::thread::sleep(std::time::Duration::from_secs(1));
+        std::thread::sleep(Duration::from_secs(1));
         ensure!(standing(&pair.second)?.as_deref() == Some("standby"), "round {round}");
     }
     ensure!(listed(&pair.second, false)?["reachable"] == false, "nobody is heard");
