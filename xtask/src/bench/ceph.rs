@@ -1,11 +1,9 @@
 //! Engine on an image of a Ceph cluster that is started for it, beside fio (`gantry-bench --ceph`).
 
-use std::fs;
-
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use super::report::machine;
+use super::report::{machine, publish};
 use crate::ceph_cluster::Cluster;
 use crate::{process, setup, workspace};
 
@@ -46,11 +44,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     let table = process::output("env", &words)?;
     cluster.stop()?;
     let page = page(&table, options);
-    terminal::say!("{page}");
-    if !options.dry_run {
-        fs::write(workspace::root().join(PAGE), page)?;
-    }
-    Ok(())
+    publish(&page, PAGE, options.dry_run)
 }
 
 fn page(table: &str, options: &Options) -> String {

@@ -1,13 +1,12 @@
 //! The pool engine alone: `gantry-bench`, whose report becomes a page.
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Result, ensure};
 use clap::Args;
 
-use super::report::machine;
-use crate::{process, workspace};
+use super::report::{machine, publish};
+use crate::process;
 
 const PAGE: &str = "docs/benchmarks-engine.md";
 
@@ -37,11 +36,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     let words = ["--rounds", &rounds, "--seconds", &seconds, "--folder", &folder];
     let table = process::output(&process::cargo(), &[&cargo[..], &words].concat())?;
     let page = page(&table, options);
-    terminal::say!("{page}");
-    if !options.dry_run {
-        fs::write(workspace::root().join(PAGE), page)?;
-    }
-    Ok(())
+    publish(&page, PAGE, options.dry_run)
 }
 
 fn page(table: &str, options: &Options) -> String {

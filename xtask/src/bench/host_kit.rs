@@ -2,7 +2,6 @@
 //! and as many commands outstanding: it must be fast enough not to be what is measured.
 
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use harness::program::run;
 use harness::{Array, Value};
 
 use super::Options;
+use super::report::publish;
 use crate::{setup, test, workspace};
 
 const PAGE: &str = "docs/benchmarks-host-kit.md";
@@ -53,10 +53,7 @@ pub(super) fn measure(options: &Options) -> Result<()> {
         }
     }
     let page = page(&mut rates, options);
-    terminal::say!("{page}");
-    if !options.dry_run {
-        fs::write(workspace::root().join(PAGE), &page)?;
-    }
+    publish(&page, PAGE, options.dry_run)?;
     ensure!(!page.contains("| NO |"), "gantry-host is slower than its goal");
     Ok(())
 }

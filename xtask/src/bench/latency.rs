@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use harness::array::free_address;
 use harness::program::run as run_program;
 use harness::{Array, Value};
 
-use super::report::{machine, median, sorted};
+use super::report::{machine, median, publish, sorted};
 use crate::{setup, test, workspace};
 
 const PAGE: &str = "docs/benchmarks-latency.md";
@@ -157,11 +156,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
         }
     }
     let page = page(&results, options);
-    terminal::say!("{page}");
-    if !options.dry_run {
-        fs::write(workspace::root().join(PAGE), page)?;
-    }
-    Ok(())
+    publish(&page, PAGE, options.dry_run)
 }
 
 impl Bench {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use harness::array::free_address;
 use rustix::fs::OFlags;
 
 use super::latency::{GRACE, HEAD_START, gantry_host, number};
-use super::report::{machine, median, sorted};
+use super::report::{machine, median, publish, sorted};
 use crate::{setup, test, workspace};
 
 const PAGE: &str = "docs/benchmarks-limits.md";
@@ -109,11 +109,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
         }
     }
     let page = page(&results, options);
-    terminal::say!("{page}");
-    if !options.dry_run {
-        fs::write(workspace::root().join(PAGE), page)?;
-    }
-    Ok(())
+    publish(&page, PAGE, options.dry_run)
 }
 
 /// Alone before each neighbour, so that what else the machine does is in both.

@@ -12,7 +12,7 @@ use harness::members::state_of;
 use harness::program::run as run_program;
 use harness::{Array, Value, number};
 
-use super::report::machine;
+use super::report::{machine, publish};
 use crate::{process, test, workspace};
 
 const PAGE: &str = "docs/benchmarks-mirror.md";
@@ -67,11 +67,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     let writes = writes(&binaries, scratch.path(), options)?;
     let resilvers = resilvers(&binaries, scratch.path(), options)?;
     let page = page(&writes, &resilvers, options);
-    terminal::say!("{page}");
-    if !options.dry_run {
-        fs::write(workspace::root().join(PAGE), page)?;
-    }
-    Ok(())
+    publish(&page, PAGE, options.dry_run)
 }
 
 /// A pool's reserves are set aside in its files, whatever is in it (docs/decisions/0007).

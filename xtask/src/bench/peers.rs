@@ -6,7 +6,6 @@ mod servers;
 mod tgt;
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use clap::Args;
 use harness::Value;
 use harness::program::run as run_program;
 
+use super::report::publish;
 use crate::{setup, test, workspace};
 use servers::{Lun, Peer, Servers};
 
@@ -199,11 +199,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
         }
     }
     let page = report::page(&results, &servers.about(), options);
-    terminal::say!("{page}");
-    if !options.dry_run {
-        fs::write(workspace::root().join(PAGE), page)?;
-    }
-    Ok(())
+    publish(&page, PAGE, options.dry_run)
 }
 
 /// Runs gantry-host on core 1.

@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
+use anyhow::Result;
 use serde_json::{Value, json};
 
 use super::client::{Load, Measured};
 use super::{MEASUREMENTS, Options, Results, Subject};
+use crate::workspace;
 
 /// What a load is compared with, and what the ratio or rate must reach.
 struct Goal {
@@ -113,6 +115,15 @@ fn subject_words(subject: Subject) -> &'static str {
         Subject::Wire => "bare wire",
         Subject::Raw => "raw file, io_uring",
     }
+}
+
+/// Prints a page, and writes it to its place in the work tree if it is to be kept.
+pub(super) fn publish(page: &str, place: &str, is_dry_run: bool) -> Result<()> {
+    terminal::say!("{page}");
+    if !is_dry_run {
+        std::fs::write(workspace::root().join(place), page)?;
+    }
+    Ok(())
 }
 
 pub(super) fn machine() -> String {
