@@ -55,7 +55,7 @@ const FUNCTIONS: &str = r#"
 
     # hears a|b, is_deaf a|b: whether the other one is heard.
     hears() { g "$1" controller list >"/tmp/list.$1" && grep -q '[0-9] *heard ' "/tmp/list.$1"; }
-    is_deaf() { g "$1" controller list >"/tmp/list.$1" && grep -Eq ' silent since | has ended ' "/tmp/list.$1"; }
+    is_deaf() { g "$1" controller list >"/tmp/list.$1" && grep -Eq ' silent since | has ended' "/tmp/list.$1"; }
 
     # owner: the name of the controller that has the pool while the other one is standby.
     owner() {
