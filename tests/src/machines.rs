@@ -27,10 +27,10 @@ pub struct Machines {
 }
 
 impl Machines {
-    /// Makes them; needs root.
+    /// Makes them, in the place of those that an earlier test left; needs root. One test has them at a time.
     ///
     /// # Errors
-    /// When the kernel does not, or a test has them already.
+    /// When the kernel does not.
     pub fn start() -> Result<Self> {
         let machines = Self { names: ["gantry-test-1", "gantry-test-2"] };
         machines.remove();

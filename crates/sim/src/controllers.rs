@@ -255,7 +255,7 @@ impl World {
             Event::Wake { host } => hosts[host].wake(scene),
             Event::AskOn { host } => hosts[host].fill(scene),
             Event::Resume { controller } => self.resume(controller)?,
-            Event::End { controller, life } => controllers[controller].tell_end(scene, life),
+            Event::EndNoticed { controller, life } => controllers[controller].tell_end(scene, life),
             Event::Restart { controller } => self.restart(controller),
             Event::HealWire { controller, device } => scene.heal_wire(controller, device),
             Event::HealLink { between } => {

@@ -51,10 +51,11 @@ fn page(table: &str, options: &Options) -> String {
     format!(
         "# Benchmarks on an image of a Ceph cluster\n\n\
          Written by `cargo xtask bench ceph`: the pool engine alone on an image, and fio (its engine rbd) on another \
-         image of the same pool, written from end to end before, both without librbd's cache, with as many writes to each flush as the engine made in \
-         the same round; interleaved, {} rounds of {} s, medians of figures and of ratios within a round. The cluster, a \
-         monitor and three OSDs that keep objects in memory and three copies of each, runs on the same processors as \
-         both, so that figures say nothing of a real one; ratios say what the engine costs. {}.\n\n{}\n",
+         image of the same pool, written from end to end before, both without librbd's cache, with as many writes to \
+         each flush as the engine made in the same round; interleaved, {} rounds of {} s, medians of figures and of \
+         ratios within a round. The cluster, a monitor and three OSDs that keep objects in memory and three copies of \
+         each, runs on the same processors as both, so that figures say nothing of a real one; ratios say what the \
+         engine costs. {}.\n\n{}\n",
         options.rounds,
         options.seconds,
         machine(),

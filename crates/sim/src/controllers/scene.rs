@@ -137,56 +137,19 @@ pub(super) enum OnWire {
 
 /// What happens later.
 pub(super) enum Event {
-    ToController {
-        to: usize,
-        message: Message,
-    },
-    ToHost {
-        host: usize,
-        session: (usize, u64),
-        id: u64,
-        answer: Answer,
-    },
-    AtDevice {
-        from: usize,
-        device: usize,
-        what: OnWire,
-    },
-    Tick {
-        controller: usize,
-        life: u64,
-    },
-    Wake {
-        host: usize,
-    },
-    AskOn {
-        host: usize,
-    },
-    Resume {
-        controller: usize,
-    },
-    /// A process beside that one has noticed that it has ended.
-    End {
-        controller: usize,
-        life: u64,
-    },
-    Restart {
-        controller: usize,
-    },
-    HealWire {
-        controller: usize,
-        device: usize,
-    },
-    HealLink {
-        between: (usize, usize),
-    },
-    HealPath {
-        host: usize,
-        controller: usize,
-    },
-    ForgetFences {
-        device: usize,
-    },
+    ToController { to: usize, message: Message },
+    ToHost { host: usize, session: (usize, u64), id: u64, answer: Answer },
+    AtDevice { from: usize, device: usize, what: OnWire },
+    Tick { controller: usize, life: u64 },
+    Wake { host: usize },
+    AskOn { host: usize },
+    Resume { controller: usize },
+    EndNoticed { controller: usize, life: u64 },
+    Restart { controller: usize },
+    HealWire { controller: usize, device: usize },
+    HealLink { between: (usize, usize) },
+    HealPath { host: usize, controller: usize },
+    ForgetFences { device: usize },
     Trouble,
     Administrator,
 }

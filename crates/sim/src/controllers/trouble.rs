@@ -106,7 +106,7 @@ impl World {
         if random.percent(profile.end_told_percent) {
             let pause = random.below(profile.end_told_within) + MILLISECOND;
             let life = self.controllers[controller].life();
-            self.scene.after(pause, Event::End { controller, life });
+            self.scene.after(pause, Event::EndNoticed { controller, life });
         }
     }
 
