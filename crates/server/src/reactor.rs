@@ -173,13 +173,14 @@ impl Reactor {
         self.accept_more();
         self.serve_ready_connections();
         self.tell_some_luns();
+        // Before anybody is told what this daemon has: it may have stood still, and lost its pools.
+        self.tick();
         if self.calls_wait {
             self.take_calls();
         }
         if self.management.is_gathering() {
             self.look_at_some();
         }
-        self.tick();
         self.starts_left = STARTS_PER_TURN;
         self.tell_time();
         self.plane.begin_turn(Instant::now());
