@@ -78,6 +78,9 @@ pub const MERGE_PASSES_MAX: usize = 3;
 /// How often a controller tells the others how it is, if that did not change.
 pub const LINK_BEAT: Duration = Duration::from_millis(500);
 
+/// Pools that a controller has given away and tells of, at most.
+pub const LINK_GONE_MAX: usize = 256;
+
 /// How long a controller may be silent on the link before what it said last is not told any more.
 pub const LINK_SILENCE: Duration = Duration::from_secs(3);
 

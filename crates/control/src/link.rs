@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 pub use code::{Attempt, Fingerprint, Pairing, PairingCode, Secret, check_address};
 
 use crate::limits::{
-    LINK_ADDRESS_BYTES_MAX, LINK_HOSTS_MAX, LINK_NUMBER_MAX, LINK_PORTALS_MAX, LINK_SILENCE,
+    LINK_ADDRESS_BYTES_MAX, LINK_GONE_MAX, LINK_HOSTS_MAX, LINK_NUMBER_MAX, LINK_PORTALS_MAX, LINK_SILENCE,
     LINK_VERSION_BYTES_MAX,
 };
 use crate::turns::TurnReport;
@@ -112,6 +112,9 @@ pub struct Report {
     /// What it would take; absent in reports of programs that do not say it.
     #[serde(default)]
     pub readiness: Option<Readiness>,
+    /// Pools that it deletes or gives away, or has since it was started, by identifier: others forget them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub gone: BTreeSet<String>,
     /// Of pools that it serves, by identifier: records that somebody has not heard yet
     /// ([`crate::record_telling`]).
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -251,7 +254,10 @@ impl Report {
         if self.records.len().max(heard.clone().count()) > array::limits::POOLS_MAX {
             return Err("it has records of too many pools".to_owned());
         }
-        let records = self.records.keys().chain(heard);
+        if self.gone.len() > LINK_GONE_MAX {
+            return Err("it has given away too many pools".to_owned());
+        }
+        let records = self.records.keys().chain(heard).chain(&self.gone);
         let mut names = self.pools.keys().chain(self.configured.keys()).chain(records);
         names.try_for_each(|name| check_text(name))?;
         self.users.as_deref().map_or(Ok(()), check_text)?;

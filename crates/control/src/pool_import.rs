@@ -485,8 +485,9 @@ impl<'a> Taking<'a> {
                 fail_back: record.fail_back,
             };
             self.draft.array.pools.insert(name.clone(), pool);
-            let owner = pool_records::owner(&found.records).map(|owner| owner.array.clone());
-            let owner = owner.filter(|owner| *owner != self.draft.array.uuid);
+            let owner = pool_records::owner(&found.records);
+            let counts = |owner: &&OwnerRecord| owner.exported || owner.array != self.draft.array.uuid;
+            let owner = owner.filter(counts).map(|owner| owner.array.clone());
             self.draft.array.imported_from.extend(owner.map(|owner| (name.clone(), owner)));
             let _ = self.draft.array.set_tags(Tagged::Pool(&name), record.tags);
         }

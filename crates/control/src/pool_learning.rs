@@ -35,6 +35,11 @@ pub fn bytes((name, described): (&String, &Value)) -> usize {
     name.len() + described.to_string().len()
 }
 
+/// The identifier of a pool that is described so.
+pub fn uuid_of(described: &Value) -> Option<[u8; 16]> {
+    serde_json::from_value(described.get("uuid")?.clone()).ok()
+}
+
 fn can_be_reached(pool: &Pool) -> bool {
     pool.devices.iter().all(|device| device.device.kind().is_one_place())
 }

@@ -356,7 +356,8 @@ pub fn delete(
         let (pool, volumes) = (name.to_owned(), found.volumes);
         return Err(refused(&ArrayError::PoolNotEmpty { pool, volumes }));
     }
-    Ok(close(found.id, name.to_owned()).after([claimed]))
+    let wait = Wait::GiveAway(found.id, AfterChange::GiveAwayPool(name.to_owned()));
+    Ok(Stage::wait(wait).after([claimed]))
 }
 
 /// What the configuration knows of a pool that is not open, as far as it can be told from other
@@ -398,6 +399,14 @@ impl Forgetting {
         let told = problem(ProblemKind::PoolNotOpen, &detail).with("pool", name);
         let told = told.with("volumes", volumes).with("luns", luns);
         told.with("snapshots", snapshots).with("schedules", schedules)
+    }
+}
+
+/// Other controllers have forgotten a pool that is to be deleted, or it could not be told to them.
+pub(crate) fn given_away(pool: PoolId, name: String, result: Result<(), Problem>) -> Stage {
+    match result {
+        Ok(()) => close(pool, name),
+        Err(problem) => Stage::refuse(problem),
     }
 }
 

@@ -181,6 +181,8 @@ pub enum Wait {
     Save(Change, AfterSave),
     /// A pool is to change.
     Change(PoolId, store::Change, AfterChange),
+    /// Other controllers are to forget a pool, which is to say itself that it is given away.
+    GiveAway(PoolId, AfterChange),
     /// Another thread is to make devices.
     Make(Making, AfterMaking),
     /// Devices are to be formatted as a new pool.
@@ -332,6 +334,8 @@ pub enum AfterChange {
     Rename(VolumeId),
     /// A pool was formatted.
     CreatePool(NewPool),
+    /// The pool of that name is known here alone.
+    GiveAwayPool(String),
     /// The pool of that name has closed.
     ClosePool(String),
     /// A device has joined the pool of that name.
@@ -452,6 +456,7 @@ impl AfterChange {
                 Err(problem) => Stage::refuse(problem),
             },
             Self::CreatePool(new) => pools::formatted(pool, new, result),
+            Self::GiveAwayPool(name) => pools::given_away(pool, name, result),
             Self::ClosePool(name) => pools::closed(pool, name, view),
             Self::Join(name) => devices::joined(pool, name, result, view),
             Self::JoinMirror(joining) => mirror_joining::joined(joining, result, view),
@@ -472,7 +477,7 @@ impl AfterChange {
     pub const fn task(&self) -> Option<TaskKind> {
         match self {
             Self::CreatePool(_) => Some(TaskKind::CreatePool),
-            Self::ClosePool(_) => Some(TaskKind::DeletePool),
+            Self::GiveAwayPool(_) | Self::ClosePool(_) => Some(TaskKind::DeletePool),
             Self::Join(_) | Self::JoinMirror(_) => Some(TaskKind::AddDevice),
             Self::Extend(_) => Some(TaskKind::ExtendPool),
             Self::Create(_)
@@ -505,6 +510,7 @@ impl AfterChange {
             | Self::Revert(_)
             | Self::Rename(_)
             | Self::CreatePool(_)
+            | Self::GiveAwayPool(_)
             | Self::ClosePool(_)
             | Self::Join(_)
             | Self::JoinMirror(_)
@@ -527,6 +533,7 @@ impl AfterChange {
             | Self::Delete(_)
             | Self::Rename(_)
             | Self::CreatePool(_)
+            | Self::GiveAwayPool(_)
             | Self::ClosePool(_)
             | Self::Join(_)
             | Self::JoinMirror(_)

@@ -4,7 +4,10 @@
 //! changes something: two that gave the same LUN number away at once would each be right. So they take turns. The
 //! controller with the lowest number gives them, one at a time, when every other one is heard, takes turns from it,
 //! and has nothing under way that somebody does not know yet. Who is not heard is waited for: nothing is decided
-//! without it, and nobody is elected. A controller that has all pools needs no turn.
+//! without it, and nobody is elected.
+//!
+//! A controller that has all pools needs no turn, until one that has none wants to make or import a pool: that one asks
+//! for a turn, and gets it when whoever has the pools has heard of it and begins nothing of its own any more.
 
 use std::collections::BTreeMap;
 
@@ -59,10 +62,12 @@ pub struct Said<'a> {
 /// How it is here.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Here {
-    /// As in [`TurnReport`].
+    /// As in [`TurnReport`], whether it needs turns or not.
     pub is_at_rest: bool,
     /// As in [`TurnReport`].
     pub wants: bool,
+    /// Whether it has all pools, so that it needs no turn unless another one wants or has one.
+    pub has_all_pools: bool,
 }
 
 /// The turns of one controller.
@@ -79,6 +84,15 @@ pub struct Turns {
     is_fresh: bool,
     /// Whether every other controller was heard when it was last looked.
     hears_all: bool,
+    /// Whether this controller has all pools.
+    has_all_pools: bool,
+    /// Whether it begins nothing without a turn though it has all pools: somebody asked for one, or may have before it
+    /// was started. That stays so, since who gives turns may know it.
+    is_bound: bool,
+    /// Whether somebody who is heard wants a turn or has one.
+    is_asked: bool,
+    /// Whether somebody was silent since this controller got its turn, and all have not been heard at rest since.
+    is_doubtful: bool,
 }
 
 impl Turns {
@@ -93,12 +107,32 @@ impl Turns {
             is_wanted: false,
             is_fresh: false,
             hears_all: false,
+            has_all_pools: false,
+            is_bound: true,
+            is_asked: false,
+            is_doubtful: false,
         }
+    }
+
+    /// Whether a change waits for a turn here: not while this controller has all pools, and nobody else asked for one.
+    pub const fn needs_turn(&self) -> bool {
+        !self.has_all_pools || (self.is_bound && (self.has.is_none() || self.is_wanted))
+    }
+
+    /// Whether what was begun in a turn may be saved: it is still that turn, and nobody else went on without it.
+    pub const fn may_save(&self) -> bool {
+        self.has.is_some() && self.hears_all && !self.is_doubtful
+    }
+
+    /// This controller has all pools and has waited long enough for those that are silent. What one of them has begun
+    /// it does not save ([`Turns::may_save`]).
+    pub const fn give_up_silent(&mut self) {
+        self.is_bound &= self.hears_all || self.is_asked;
     }
 
     /// Whether something may be begun that changes the configuration: those who wait come first.
     pub const fn may_begin(&self) -> bool {
-        self.has.is_some() && self.hears_all && (self.is_fresh || !self.is_wanted)
+        self.may_save() && (self.is_fresh || !self.is_wanted)
     }
 
     /// Whether every other controller is heard, and takes part.
@@ -110,7 +144,16 @@ impl Turns {
     /// they are to be told.
     pub fn look(&mut self, others: &BTreeMap<u16, Option<Said<'_>>>, here: Here) -> TurnReport {
         self.hears_all = others.values().all(Option::is_some);
+        let all_rest = others.values().flatten().all(|said| said.turns.is_at_rest);
+        self.is_doubtful = !self.hears_all || (self.is_doubtful && !all_rest);
         self.take_back(others);
+        let asks = |said: &Said<'_>| said.turns.wants || said.turns.has.is_some();
+        self.has_all_pools = here.has_all_pools;
+        self.is_bound &= !others.is_empty();
+        self.is_asked = others.values().flatten().any(asks);
+        self.is_bound |= self.is_asked;
+        let begins_nothing = !self.has_all_pools || self.is_bound;
+        let here = Here { is_at_rest: here.is_at_rest && begins_nothing, ..here };
         let first = others.keys().copied().next().unwrap_or(u16::MAX);
         let follows = if self.own.number < first {
             Some(self.own)

@@ -77,6 +77,8 @@ pub(crate) struct View {
     pub(crate) pools: Option<BTreeMap<String, PathState>>,
     /// The pools that it serves, as it describes them, while it is heard.
     pub(crate) configured: BTreeMap<String, serde_json::Value>,
+    /// Pools that it deletes or gives away, or has, while it is heard.
+    pub(crate) gone: BTreeSet<String>,
     /// Which pools it would take; `None` while it is silent, or if its program does not say it.
     pub(crate) readiness: Option<Readiness>,
     /// Records of pools that it serves, while it is heard.
@@ -109,6 +111,8 @@ pub(crate) struct Own<'a> {
     pub(crate) pools: BTreeMap<String, PathState>,
     /// The pools that it serves, described.
     pub(crate) configured: &'a BTreeMap<String, serde_json::Value>,
+    /// Pools that it deletes or gives away, or has since the start.
+    pub(crate) gone: BTreeSet<String>,
     pub(crate) readiness: Readiness,
     /// Records that others have not heard, of pools that it serves.
     pub(crate) records: BTreeMap<String, RecordPage>,
@@ -122,7 +126,7 @@ impl Own<'_> {
         report.readiness.as_ref() == Some(&self.readiness)
             && (&report.portals, &report.pools) == (&self.portals, &self.pools)
             && (&report.records, &report.heard) == (&self.records, &self.heard)
-            && report.configured == *self.configured
+            && (&report.configured, &report.gone) == (self.configured, &self.gone)
             && report.turns.as_ref() == Some(&self.turns)
     }
 }
@@ -238,6 +242,7 @@ impl Link {
                 portals: own.portals.clone(),
                 pools: own.pools.clone(),
                 configured: own.configured.clone(),
+                gone: own.gone.clone(),
                 readiness: Some(own.readiness.clone()),
                 records: own.records.clone(),
                 heard: own.heard.clone(),
@@ -374,6 +379,7 @@ impl State {
             portals: peer.portals.clone(),
             pools: current.map(|report| report.pools.clone()),
             configured: current.map(|report| report.configured.clone()).unwrap_or_default(),
+            gone: current.map(|report| report.gone.clone()).unwrap_or_default(),
             readiness: current.and_then(|report| report.readiness.clone()),
             records: current.map(|report| report.records.clone()).unwrap_or_default(),
             heard: current.and_then(|report| report.heard.clone()),
@@ -421,6 +427,7 @@ impl Shared {
             portals: BTreeMap::new(),
             pools: BTreeMap::new(),
             configured: BTreeMap::new(),
+            gone: BTreeSet::new(),
             readiness: None,
             records: BTreeMap::new(),
             heard: None,

@@ -15,6 +15,7 @@ mod fail_back;
 mod fencing;
 mod following;
 mod gathering;
+mod giving_away;
 mod handing_on;
 mod hearing;
 mod hosts;
@@ -97,6 +98,7 @@ use incidents::Outputs;
 use jobs::{Job, Jobs};
 use lun_rest::LunRest;
 use peers::Peers;
+use giving_away::Left;
 use pool_import::{Exporting, Importing};
 use pool_records::{PoolRecords, PoolUpgrade};
 use problems::{bad_request, failed, gone, internal, is_opening, refused};
@@ -316,7 +318,7 @@ enum Next {
     /// A pool was taken over, and is to be opened.
     Imported(Box<pool_import::Saved>),
     /// A pool was given away, with these volumes.
-    Exported { name: String, volumes: Vec<block::VolumeId> },
+    Left { name: String, volumes: Vec<block::VolumeId>, left: Left },
 }
 
 impl Progress {

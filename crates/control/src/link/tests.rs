@@ -30,6 +30,7 @@ fn report(life: u64, sequence: u64) -> Report {
         portals: BTreeMap::from([("192.0.2.2:3260".parse().unwrap(), 2)]),
         pools: BTreeMap::from([("ab".to_owned(), PathState::Standby)]),
         configured: BTreeMap::from([("p".to_owned(), serde_json::json!({"a field": [1]}))]),
+        gone: BTreeSet::from(["b".repeat(32)]),
         readiness: Some(Readiness { reaches: ["ab".to_owned()].into(), ..Readiness::default() }),
         records: BTreeMap::from([("ab".to_owned(), page())]),
         heard: Some(BTreeMap::from([("ab".to_owned(), Mark { opening: 7, to: 3 })])),

@@ -192,7 +192,7 @@ impl View for Server {
 
 fn works_on(wait: &Wait) -> Option<PoolId> {
     match wait {
-        Wait::Change(pool, ..) => Some(*pool),
+        Wait::Change(pool, ..) | Wait::GiveAway(pool, _) => Some(*pool),
         Wait::Join(joining, _) => Some(joining.pool),
         Wait::JoinMirror(joining) => Some(joining.pool),
         _ => None,
@@ -391,6 +391,10 @@ impl Server {
             }
             Wait::Change(pool, change, then) => {
                 let result = self.change(pool, &change, outcome);
+                then.changed(pool, result, &*self)
+            }
+            Wait::GiveAway(pool, then) => {
+                let result = if works { Ok(()) } else { Err(conflict(&"nobody was told")) };
                 then.changed(pool, result, &*self)
             }
             Wait::Admit(_) => unreachable!("no pool here has mirrors"),

@@ -36,6 +36,8 @@ struct One {
     /// Something is being changed.
     is_busy: bool,
     wants: bool,
+    /// Whether it has all pools.
+    has_all_pools: bool,
 }
 
 struct Room {
@@ -46,12 +48,17 @@ struct Room {
     slow: (u16, u16),
     lives: u64,
     begun: u64,
+    /// Who has all pools, if one has.
+    owner: Option<u16>,
+    /// Changes that were not saved, as somebody was not heard any more.
+    given_up: u64,
 }
 
 impl Room {
-    fn new() -> Self {
+    fn new(owner: Option<u16>) -> Self {
         let (ones, on_their_way) = (BTreeMap::new(), Vec::new());
-        let mut room = Self { ones, on_their_way, slow: (0, 0), lives: 0, begun: 0 };
+        let mut room =
+            Self { ones, on_their_way, slow: (0, 0), lives: 0, begun: 0, owner, given_up: 0 };
         ALL.into_iter().for_each(|number| room.start(number));
         room
     }
@@ -73,6 +80,7 @@ impl Room {
             knows,
             is_busy: false,
             wants: false,
+            has_all_pools: self.owner == Some(number),
         };
         self.ones.insert(number, one);
         self.on_their_way.retain(|(from, to, ..)| *from != number && *to != number);
@@ -85,7 +93,9 @@ impl Room {
             let knows = |told: &Told| told.knows.get(&number).copied().unwrap_or(0) >= made;
             heard.as_ref().is_some_and(knows)
         });
-        let here = Here { is_at_rest: !one.is_busy && heard_by_all, wants: one.wants };
+        // What one without pools changes it keeps in a pool that it makes by that: others hear it.
+        let is_at_rest = !one.is_busy && heard_by_all;
+        let here = Here { is_at_rest, wants: one.wants, has_all_pools: one.has_all_pools };
         let others = one.heard.iter().map(|(&other, heard)| {
             (other, heard.as_ref().map(|told| Said { life: told.life, turns: &told.turns }))
         });
@@ -122,7 +132,8 @@ impl Room {
 
     /// A change is begun where that is allowed: nobody else is busy, and all that was changed is known.
     fn begin(&mut self, number: u16) {
-        if !self.ones[&number].turns.may_begin() {
+        let one = &self.ones[&number];
+        if one.is_busy || (one.turns.needs_turn() && !one.turns.may_begin()) {
             return;
         }
         for (&other, one) in &self.ones {
@@ -144,6 +155,34 @@ impl Room {
         }
     }
 
+    /// Whoever has all pools waits no more for those that are silent: one of them that changes something does not hear
+    /// it either, or does not save what it does.
+    fn give_up_silent(&mut self) {
+        let Some(owner) = self.owner else { return };
+        self.look(owner);
+        if self.ones[&owner].turns.hears_all() {
+            return;
+        }
+        let heard = self.ones[&owner].heard.clone();
+        let (silent, others): (Vec<_>, Vec<_>) = heard.iter().partition(|(_, told)| told.is_none());
+        if others.iter().any(|(other, _)| self.ones[*other].is_busy) {
+            return;
+        }
+        for (&other, _) in silent {
+            self.cut(owner, other);
+            self.look(other);
+            let one = self.ones.get_mut(&other).unwrap();
+            if std::mem::take(&mut one.is_busy) {
+                assert!(!one.turns.may_save(), "{other} saves without hearing {owner}");
+                self.given_up += 1;
+            }
+            // What it did before nobody can know who does not hear it.
+            let made = one.knows.get(&other).copied().unwrap_or(0);
+            self.ones.get_mut(&owner).unwrap().knows.insert(other, made);
+        }
+        self.ones.get_mut(&owner).unwrap().turns.give_up_silent();
+    }
+
     /// One is not heard by another one any more: nothing of it arrives until it says something anew.
     fn cut(&mut self, from: u16, to: u16) {
         if from != to {
@@ -159,9 +198,18 @@ fn any(random: &mut Random) -> u16 {
 
 #[test]
 fn nobody_begins_while_another_one_changes_something_or_before_all_is_known() {
-    let mut begun = 0;
+    search(|_| None);
+}
+
+#[test]
+fn whoever_has_all_pools_begins_nothing_while_another_one_makes_one() {
+    search(|seed| Some(ALL[(seed % 3) as usize]));
+}
+
+fn search(owner: impl Fn(u64) -> Option<u16>) {
+    let (mut begun, mut given_up, mut alone) = (0, 0, 0);
     for seed in 1..1200 {
-        let (mut random, mut room) = (Random(u64::MAX / seed), Room::new());
+        let (mut random, mut room) = (Random(u64::MAX / seed), Room::new(owner(seed)));
         // Starts often follow each other at once, and else much happens between two.
         let troubles = 1 + random.below(12);
         room.slow = (any(&mut random), any(&mut random));
@@ -172,21 +220,44 @@ fn nobody_begins_while_another_one_changes_something_or_before_all_is_known() {
                 10..16 => room.tell(number),
                 16..30 => room.hear(&mut random),
                 30..32 => room.ones.get_mut(&number).unwrap().wants = true,
-                32..36 => room.begin(number),
+                32..36 => {
+                    let is_free = !room.ones[&number].turns.needs_turn();
+                    let before = room.begun;
+                    room.begin(number);
+                    alone += u64::from(is_free) * (room.begun - before);
+                }
                 36..39 => room.end(number),
+                39 if random.below(8) == 0 => room.give_up_silent(),
                 _ if random.below(troubles) == 0 => room.start(number),
                 _ if random.below(troubles) == 0 => room.cut(number, any(&mut random)),
                 _ => {}
             }
         }
         begun += room.begun;
+        given_up += room.given_up;
     }
     assert!(begun > 1000, "{begun} changes are too few to tell anything");
+    let has_owner = owner(0).is_some();
+    assert!(!has_owner || (alone > 1000 && given_up > 10), "{alone} alone, {given_up} given up");
+    assert!(has_owner || alone == 0, "{alone} began without a turn");
 }
 
 #[test]
 fn whoever_waits_gets_a_turn_and_one_that_is_wanted_is_given_back() {
-    let mut room = Room::new();
+    wait_for_turns(Room::new(None));
+}
+
+#[test]
+fn whoever_has_all_pools_lets_others_have_turns_also_after_it_went_on_alone() {
+    let mut room = Room::new(Some(2));
+    room.give_up_silent();
+    room.begin(2);
+    assert_eq!(room.begun, 1);
+    room.end(2);
+    wait_for_turns(room);
+}
+
+fn wait_for_turns(mut room: Room) {
     let mut random = Random(7);
     let mut begun = BTreeMap::<u16, u64>::new();
     for _ in 0..300 {
@@ -212,7 +283,7 @@ fn whoever_waits_gets_a_turn_and_one_that_is_wanted_is_given_back() {
 fn there_are_no_turns_while_one_is_not_heard_or_knows_none() {
     let own = Start { number: 1, life: 10 };
     let mut turns = Turns::new(own);
-    let here = Here { is_at_rest: true, wants: true };
+    let here = Here { is_at_rest: true, wants: true, has_all_pools: false };
     let other = TurnReport { follows: Some(own), is_at_rest: true, ..TurnReport::default() };
     let said = Some(Said { life: 20, turns: &other });
     let told = turns.look(&BTreeMap::from([(2, said), (3, None)]), here);

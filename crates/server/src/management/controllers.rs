@@ -14,7 +14,7 @@ use store::{Change, Failure, Health, Outcome};
 
 use super::pools::UnavailablePool;
 use super::problems::{conflict, gone};
-use super::{Management, Parameters, PoolStep, Progress, hexadecimal, routing};
+use super::{Management, Parameters, PoolStep, Progress, hexadecimal};
 use crate::controller::Controller;
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
@@ -36,6 +36,7 @@ impl Management {
             self.beat(plane);
             self.tell_access(plane);
             self.look_at_link(plane);
+            self.look_at_given_away(plane);
             self.hand_over(plane);
             self.fail_back(plane);
         }
@@ -193,7 +194,7 @@ impl Management {
         // It is recorded in that pool alone, so that whoever has the pool may change it.
         let may_change = self.is_of_own_pool(plane, route, parameters)
             || may_change(names.map(|name| self.standing(plane, name)))
-            || routing::is_in_turn(route) && self.has_turn(plane);
+            || self.has_turn(plane, route);
         if !may_change {
             return Err(self.at_another_controller(plane));
         }

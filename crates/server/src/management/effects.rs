@@ -35,10 +35,10 @@ impl Management {
             }
             (Next::Procedure(then), saved) => self.take(plane, then.saved(saved)),
             (Next::Imported(imported), Ok(())) => self.pool_imported(plane, *imported),
-            (Next::Exported { name, volumes }, Ok(())) => {
-                Ok(self.pool_exported(plane, &name, volumes))
+            (Next::Left { name, volumes, left }, Ok(())) => {
+                Ok(self.pool_left(plane, &name, (volumes, left)))
             }
-            (Next::Imported(_) | Next::Exported { .. }, Err(problem)) => Err(problem),
+            (Next::Imported(_) | Next::Left { .. }, Err(problem)) => Err(problem),
         }
     }
 

@@ -181,6 +181,15 @@ impl Management {
         )))
     }
 
+    /// A controller at which hosts are logged in that see volumes of a pool that is open here, as far as it says.
+    pub(super) fn hosts_elsewhere_see(&mut self, plane: &DataPlane, name: &str) -> Option<u16> {
+        let (pool, _) = plane.pool_named(name)?;
+        self.learn_hosts_of(plane, name, pool);
+        let hosts = self.peers.following.of_pools.1.get(name)?;
+        let mut paired = self.peers.paired();
+        paired.find(|(_, view)| has_hosts(view, hosts)).map(|(number, _)| number)
+    }
+
     fn learn_hosts_of(&mut self, plane: &DataPlane, name: &str, pool: PoolId) {
         let array = &self.configuration;
         let (version, known) = &mut self.peers.following.of_pools;

@@ -6,6 +6,7 @@
 //! pools record the later version counts ([`super::turns`]).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use api::{PathState, Severity};
@@ -14,13 +15,16 @@ use block::VolumeId;
 use control::controllers::{Standing, state_of_unknown};
 use control::link::{Mark, RecordPage};
 use control::pool_records::{Found, tombstone};
-use hashbrown::HashSet;
+use hashbrown::HashMap;
 
 use super::pools::absent_export;
 use super::{Management, hexadecimal};
 use crate::data_plane::DataPlane;
 use crate::exports::ExportEvent;
 use crate::limits::{RECORD_PROBLEMS_MAX, RECORDS_HEARD_AGAIN};
+
+/// Volumes in pools of other controllers, and identifiers of those pools.
+pub(super) type Elsewhere = HashMap<VolumeId, Arc<str>>;
 
 /// How far the records of others' pools were heard.
 #[derive(Default)]
@@ -39,7 +43,7 @@ pub(super) struct Hearing {
     /// Versions and texts of what all pools record, as others told them: what is taken keeps its version.
     versions: BTreeMap<RecordKey, (u64, String)>,
     /// Volumes in pools that others serve.
-    pub(super) elsewhere: HashSet<VolumeId>,
+    pub(super) elsewhere: Elsewhere,
 }
 
 /// A page that was taken.
@@ -54,6 +58,13 @@ impl Hearing {
     /// Versions of what all pools record, as others told them.
     pub(super) fn heard_versions(&self) -> impl Iterator<Item = (&RecordKey, u64)> {
         self.versions.iter().map(|(key, (version, _))| (key, *version))
+    }
+
+    /// A pool is known here no more: returns the volumes in it, as far as they were heard.
+    pub(super) fn forget_pool(&mut self, uuid: &str) -> Vec<VolumeId> {
+        self.marks.remove(uuid);
+        let in_pool = self.elsewhere.extract_if(|_, pool| **pool == *uuid);
+        in_pool.map(|(volume, _)| volume).collect()
     }
 
     /// What was taken could not be saved: all is heard anew.
@@ -163,6 +174,8 @@ impl Management {
         let counts = |key: &RecordKey, version| self.counts(plane, key, version);
         let news = page.news((self.saving.accepted(), &seal), counts);
         let in_pool = page.volumes().filter(|&id| plane.pool_of(id).is_none());
+        let uuid: Arc<str> = pool.as_str().into();
+        let in_pool = in_pool.map(|volume| (volume, Arc::clone(&uuid)));
         self.peers.hearing.elsewhere.extend(in_pool);
         let mut found = std::mem::take(&mut self.peers.hearing.waiting);
         found.extend(news);

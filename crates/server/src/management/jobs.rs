@@ -348,7 +348,7 @@ impl Management {
             }
             After::Opened(opened) => self.devices_opened(plane, opened),
             After::Compared(compared) => self.records_compared(plane, compared),
-            After::Looked(looked) => self.pool_looked_for(looked),
+            After::Looked(looked) => self.pool_looked_for(plane, looked),
         }
     }
 

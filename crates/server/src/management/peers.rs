@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use super::fail_back::FailingBack;
 use super::following::FollowingHosts;
+use super::giving_away::GivingAway;
 use super::hearing::Hearing;
 use super::maintenance::InMaintenance;
 use super::pools::UnavailablePool;
@@ -52,6 +53,8 @@ pub(super) struct Peers {
     /// When pools are given back to them.
     pub(super) fail_back: FailingBack,
     pub(super) following: FollowingHosts,
+    /// Pools that are given away, so that they forget them.
+    pub(super) giving_away: GivingAway,
     /// How far the records were heard of pools that they serve.
     pub(super) hearing: Hearing,
     /// Whose turn it is to change the configuration, while several have pools.
@@ -81,6 +84,7 @@ impl Peers {
             obstacles: BTreeMap::new(),
             fail_back: FailingBack::default(),
             following: FollowingHosts::default(),
+            giving_away: GivingAway::default(),
             hearing: Hearing::default(),
             taking_turns: TakingTurns::default(),
         }
@@ -111,6 +115,7 @@ impl Management {
             portals: self.own_portals(),
             pools,
             configured: &self.peers.described.1,
+            gone: self.told_gone(),
             readiness: self.own_readiness(),
             records: self.told_records(plane, self.peers.described_bytes),
             heard: self.heard_records(plane),
@@ -123,6 +128,7 @@ impl Management {
         }
         let before = std::mem::replace(&mut self.peers.views, views);
         self.tell_who_is_heard(&before);
+        self.forget_given_away(plane);
         self.expect_given(&before);
         if self.portals.learn(self.peers.views.iter().map(told_portals).collect()) {
             self.tell_ports(plane);
@@ -142,8 +148,12 @@ impl Management {
         let told: Vec<_> = self
             .peers
             .paired()
-            .flat_map(|(number, view)| view.configured.iter().map(move |told| (number, told)))
-            .map(|(number, (name, described))| (number, name.clone(), described.clone()))
+            .flat_map(|(number, view)| view.configured.iter().map(move |told| (number, view, told)))
+            .filter(|(_, view, (_, described))| {
+                let uuid = pool_learning::uuid_of(described);
+                uuid.is_none_or(|uuid| !view.gone.contains(&hexadecimal(&uuid)))
+            })
+            .map(|(number, _, (name, described))| (number, name.clone(), described.clone()))
             .collect();
         let mut obstacles = BTreeMap::new();
         for (number, name, described) in told {

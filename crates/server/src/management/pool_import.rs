@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use api::{ExportPool, ImportPool, PoolImport, Problem, Severity};
-use array::{Configuration, Record, RecordKey, Secrets, Tagged};
+use array::{Configuration, Record, RecordKey, Secrets};
 use block::{DeviceName, VolumeId};
 use control::change::Draft;
 use control::claims::Purpose;
@@ -23,10 +23,10 @@ use device::Breaking;
 use store::{Failure, OpenMode, Outcome};
 
 use super::export::SOCKET;
+use super::giving_away::Left;
 use super::jobs::Job;
 use super::opening::Lacking;
 use super::pool_records::open_account;
-use super::pools::UnavailablePool;
 use super::problems::{bad_request, conflict, failed, forbidden, gone, internal};
 use super::{Management, Next, Parameters, PoolStep, Progress, Touched};
 use crate::data_directory::DataDirectory;
@@ -100,7 +100,7 @@ enum Identity {
 
 /// How far an export is.
 pub(super) enum Exporting {
-    /// The pool is told that it is given away.
+    /// The pool says that it is given away, and other controllers forget it.
     Owner,
     /// It is being closed.
     Close,
@@ -253,7 +253,11 @@ impl Management {
     }
 
     /// Goes on when a pool was looked for.
-    pub(super) fn pool_looked_for(&mut self, Looked(planned): Looked) -> Result<Progress, Problem> {
+    pub(super) fn pool_looked_for(
+        &mut self,
+        plane: &DataPlane,
+        Looked(planned): Looked,
+    ) -> Result<Progress, Problem> {
         let Planned { report, draft, base, units, volumes, key, dry_run, lacking, identity } =
             *planned?;
         if dry_run {
@@ -266,6 +270,7 @@ impl Management {
             return Err(conflict(&format!("nothing was changed: {}", collisions.join("; "))));
         }
         self.claims.check_free(&report.pool)?;
+        self.check_turn_lasts(plane)?;
         if !Arc::ptr_eq(&base, &self.saving.next()) {
             let detail = "the configuration was changed while the pool was looked at: try again";
             return Err(conflict(&detail));
@@ -343,14 +348,17 @@ impl Management {
                  from them with --force"
             )));
         }
+        if let Some(controller) = self.hosts_elsewhere_see(plane, name).filter(|_| !request.force) {
+            return Err(conflict(&format!(
+                "hosts that see volumes of pool '{name}' are logged in at controller {controller}: log them \
+                 out, or take the volumes from them with --force"
+            )));
+        }
         if self.works_on(pool) || !self.has_all_records(pool) {
             return Err(conflict(&format!("pool '{name}' is just changing: try again")));
         }
         self.claims.claim(name, Purpose::Export)?;
-        let (ticket, request) = self.give_away(plane, pool).ok_or_else(gone)?;
-        let mut served = plane.pools.get_mut(pool).ok_or_else(gone)?;
-        served.store.submit(ticket.tag(), store::RECORDS, request);
-        Ok(Progress::Wait(ticket, PoolStep::ExportPool { pool, stage: Exporting::Owner }))
+        self.give_away(plane, pool, PoolStep::ExportPool { pool, stage: Exporting::Owner })
     }
 
     /// How many sessions see a volume of a pool.
@@ -375,55 +383,19 @@ impl Management {
                 let ticket = plane.begin(pool, store::Change::Close).ok_or_else(gone)?;
                 Ok(Progress::Wait(ticket, PoolStep::ExportPool { pool, stage: Exporting::Close }))
             }
-            (Exporting::Owner, Err(failure)) => {
-                self.records.forget(pool);
-                Err(failed(&failure))
-            }
+            (Exporting::Owner, Err(failure)) => Err(failed(&failure)),
             (Exporting::Close, result) => {
                 if let Err(failure) = result {
                     tracing::warn!(%failure, "a pool did not close cleanly");
                 }
-                self.forget_exported(plane, pool)
+                let closed = self.stop_serving(plane, pool).ok_or_else(gone)?;
+                let volumes = closed.store.volumes().map(|volume| volume.spec.id).collect();
+                let name = closed.name.clone();
+                plane.witness.forget(&closed.mirror_names());
+                self.in_background(move || drop(closed));
+                Ok(self.forget_left(plane, name, volumes, Left::Exported))
             }
         }
-    }
-
-    /// Forgets a pool that is closed, and all that is said of its volumes.
-    fn forget_exported(
-        &mut self,
-        plane: &mut DataPlane,
-        pool: PoolId,
-    ) -> Result<Progress, Problem> {
-        let served: Vec<VolumeId> = plane.volumes_of(pool).collect();
-        let closed = self.stop_serving(plane, pool).ok_or_else(gone)?;
-        let volumes: Vec<VolumeId> = closed.store.volumes().map(|volume| volume.spec.id).collect();
-        let name = closed.name.clone();
-        plane.witness.forget(&closed.mirror_names());
-        self.in_background(move || drop(closed));
-        for volume in served {
-            plane.exports.tell(&ExportEvent::Removed(volume));
-        }
-        let mut draft = self.saving.draft();
-        forget_pool(&mut draft.array, &name, &volumes);
-        let reason = "it was given away, but the configuration cannot be saved".to_owned();
-        self.unavailable.insert(name.clone(), UnavailablePool::because(reason));
-        let version = self.accept(draft, Touched::All);
-        Ok(Progress::Saved { version, next: Next::Exported { name, volumes } })
-    }
-
-    /// The configuration knows the pool no more.
-    pub(super) fn pool_exported(
-        &mut self,
-        plane: &mut DataPlane,
-        name: &str,
-        volumes: Vec<VolumeId>,
-    ) -> Progress {
-        self.forget_unavailable(plane, name);
-        self.note_journal_loss(name, false);
-        volumes.into_iter().for_each(|volume| plane.unit_states.forget(volume));
-        let message = "was exported: another array may import it";
-        self.events.note(Severity::Information, format!("pool {name}"), message.to_owned());
-        Progress::done()
     }
 
     /// Shows the recovery key, over the daemon's own socket only.
@@ -462,25 +434,6 @@ impl Management {
                        directory. 'gantry recovery-key show' prints it; keep it in another place";
         self.events.note(Severity::Warning, "recovery key".to_owned(), message.to_owned());
     }
-}
-
-fn forget_pool(array: &mut Configuration, name: &str, volumes: &[VolumeId]) {
-    for &volume in volumes {
-        // A volume that nobody sees is not mapped.
-        let _ = array.unmap_volume(volume, None, 0);
-        array.set_presentation(volume, array::Presentation::default());
-        array.forget_volume_thresholds(volume);
-        array.forget_lock(volume);
-        array.forget_tags(Tagged::Volume(volume));
-    }
-    let of_pool = array.schedules.iter().filter(|(_, record)| record.schedule.pool == name);
-    let schedules: Vec<String> = of_pool.map(|(schedule, _)| schedule.clone()).collect();
-    for schedule in schedules {
-        array.schedules.remove(&schedule);
-    }
-    array.pools.remove(name);
-    array.imported_from.remove(name);
-    array.forget_tags(Tagged::Pool(name));
 }
 
 /// What the request says is to be done about what collides.

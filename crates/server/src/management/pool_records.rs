@@ -21,9 +21,9 @@ use bytes::Bytes;
 use control::pool_records::{
     self, Authority, Blocks, Known, Slots, Unplaced, belongs, owner_text, tombstone,
 };
-use hashbrown::HashSet;
 use store::{Change, Failure, Health, Outcome, RECORDS};
 
+use super::hearing::Elsewhere;
 use super::jobs::Job;
 use super::{Management, Progress};
 use crate::data_plane::{DataPlane, Ticket};
@@ -128,6 +128,8 @@ enum Doing {
     Create,
     Read { first: u64 },
     Write { key: RecordKey, left: Option<Blocks>, hosts: Vec<SaveId> },
+    /// It says that it is given away.
+    GiveAway,
     Free(Blocks),
 }
 
@@ -139,13 +141,13 @@ fn lasts(pool: &array::Pool) -> bool {
 /// Whether a volume is in a pool, or in none: what is said of a volume is saved before it is made. Those are
 /// known (`elsewhere`) that are in pools of other controllers.
 fn may_hold(
-    (plane, elsewhere): (&DataPlane, &HashSet<VolumeId>),
+    (plane, elsewhere): (&DataPlane, &Elsewhere),
     pool: PoolId,
     id: VolumeId,
 ) -> bool {
     let holds = |pool: &crate::pool::Pool| pool.store.volume(id).is_some();
     let is_nowhere =
-        || !elsewhere.contains(&id) && !plane.pools.iter().any(|(_, pool)| holds(pool));
+        || !elsewhere.contains_key(&id) && !plane.pools.iter().any(|(_, pool)| holds(pool));
     plane.pools.get(pool).is_some_and(holds) || is_nowhere()
 }
 
@@ -306,6 +308,14 @@ impl Management {
             }
             (Doing::Write { key, left, hosts }, result) => {
                 self.record_written(plane, pool, (key, left, hosts), result.err());
+            }
+            (Doing::GiveAway, Ok(outcome)) => {
+                let is_waited_for = self.is_waited_for(plane, pool, ticket);
+                return Some(Ok(outcome)).filter(|_| !is_waited_for);
+            }
+            (Doing::GiveAway, Err(failure)) => {
+                self.records.forget(pool);
+                return Some(Err(failure));
             }
             (Doing::Free(blocks), result) => {
                 kept.writing -= 1;
@@ -500,6 +510,10 @@ impl Management {
         let authority = Authority::over(&loaded.records, self.controller().number());
         if let Some(owner) = owner.filter(|owner| !self.is_ours(plane, pool, owner)) {
             self.refuse_foreign(plane, pool, &owner);
+            return Ok(Progress::done());
+        }
+        if let Some(number) = self.given_away_by(plane, pool, &loaded.records) {
+            self.close_given_away(plane, pool, number);
             return Ok(Progress::done());
         }
         self.let_hosts_in(plane, pool);
@@ -758,21 +772,6 @@ impl Management {
     pub(super) fn keeps_records(&self, pool: PoolId) -> bool {
         let kept = self.records.pools.get(&pool);
         kept.is_some_and(|kept| !matches!(kept.phase, Phase::Without))
-    }
-
-    /// What says in a pool that it is given away; nothing else is written to it any more.
-    pub(super) fn give_away(
-        &mut self,
-        plane: &mut DataPlane,
-        pool: PoolId,
-    ) -> Option<(Ticket, Request)> {
-        let text = owner_text(self.owner_record(true));
-        let version = self.configuration.generation;
-        let kept = self.records.pools.get_mut(&pool)?;
-        let placed = kept.slots.place(&RecordKey::Owner, (&text, version), false).ok()?;
-        kept.phase = Phase::Without;
-        let data = Bytes::from(placed.bytes);
-        Some((plane.new_ticket(), Request::Write { range: placed.blocks.range(), data }))
     }
 
     fn tell_records(&mut self, plane: &DataPlane, pool: PoolId, severity: Severity, text: &str) {

@@ -7,7 +7,7 @@ use block::{DeviceName, VolumeId};
 use control::devices::Joining;
 use control::leftovers::Leftovers;
 use control::mirror_joining::{self, JoiningMirror};
-use control::pools::{Formatting, NewPool, PoolEffect};
+use control::pools::{self, Formatting, NewPool, PoolEffect};
 use control::procedures::{
     AfterChange, AfterSave, Answer, Change, FoundPool, FoundVolume, JoinedDevice, Stage, View,
     Wait, check_deletable,
@@ -169,7 +169,14 @@ impl Management {
     ) -> Result<Progress, Problem> {
         self.perform(plane, effects);
         match wait {
-            Wait::Save(change, then) => self.save_for(&change, then),
+            Wait::Save(change, then) => match self.check_addition(plane, &change) {
+                Ok(()) => self.save_for(&change, then),
+                Err(problem) => self.take(plane, then.saved(Err(problem))),
+            },
+            Wait::GiveAway(pool, then) if self.controller().is_one_of_several() => {
+                self.give_away(plane, pool, PoolStep::Procedure { pool, then })
+            }
+            Wait::GiveAway(pool, then) => self.pool_changed(plane, pool, then, Ok(())),
             Wait::Change(pool, change, then) => match plane.begin(pool, change) {
                 Some(ticket) => Ok(Progress::Wait(ticket, PoolStep::Procedure { pool, then })),
                 None => self.pool_changed(plane, pool, then, Err(gone())),
@@ -184,6 +191,14 @@ impl Management {
                 Err(problem) => self.take(plane, growing.grown(Err(problem))),
             },
             Wait::End(answer) => self.show(plane, answer?),
+        }
+    }
+
+    /// That a pool may be added still which began to be made a while ago.
+    fn check_addition(&self, plane: &DataPlane, change: &Change) -> Result<(), Problem> {
+        match change {
+            Change::Pool(pools::Change::Add(..)) => self.check_turn_lasts(plane),
+            Change::Pool(_) | Change::Volume(_) => Ok(()),
         }
     }
 
@@ -429,6 +444,7 @@ impl Management {
             PoolEffect::Forgotten(name) => {
                 self.forget_unavailable(plane, &name);
                 self.note_journal_loss(&name, false);
+                self.peers.giving_away.note_left(&name);
             }
         }
     }

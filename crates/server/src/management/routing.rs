@@ -109,12 +109,12 @@ pub(super) fn is_for_owner(route: Route) -> bool {
                 | PoolRoutes::CreatePool
                 | PoolRoutes::ImportPool
                 | PoolRoutes::ResumePool
-                | PoolRoutes::DeletePool
         ),
         Noun::Volumes(_) | Noun::Snapshots(_) | Noun::Hosts(_) => true,
         Noun::Array(route) => matches!(
             route,
-            ArrayRoutes::ShowIdentification
+            ArrayRoutes::ExportPool
+                | ArrayRoutes::ShowIdentification
                 | ArrayRoutes::SetIdentification
                 | ArrayRoutes::ShowPrimitives
                 | ArrayRoutes::SetPrimitives
@@ -133,17 +133,31 @@ pub(super) fn is_list_of_volumes(route: Route) -> bool {
     matches!(route, Route::ListVolumes | Route::ListSnapshots)
 }
 
-/// Whether a request changes what several controllers that have pools may change in turn. What makes pools, forgets
-/// them or replaces all of the configuration is for one that has them all.
+/// Whether a request makes pools, or has the array forget them.
+pub(super) fn is_of_pools(route: Route) -> bool {
+    matches!(
+        route,
+        Route::CreatePool | Route::ImportPool | Route::DeletePool | Route::ExportPool
+    )
+}
+
+/// Whether a request changes what several controllers that have pools may change in turn. What replaces all of the
+/// configuration is for one that has them all.
 pub(super) fn is_in_turn(route: Route) -> bool {
-    match Noun::from(route) {
+    let is_of_all = match Noun::from(route) {
         Noun::Volumes(_) | Noun::Snapshots(_) | Noun::Hosts(_) => true,
         Noun::Array(route) => {
             matches!(route, ArrayRoutes::SetIdentification | ArrayRoutes::SetPrimitives)
         }
         Noun::Portals(route) => matches!(route, PortalRoutes::SetPathState),
         Noun::Pools(_) | Noun::Statistics(_) | Noun::Elsewhere(_) => false,
-    }
+    };
+    is_of_all || is_of_pools(route)
+}
+
+/// Whether a request replaces all of the configuration.
+pub(super) fn is_of_everything(route: Route) -> bool {
+    matches!(route, Route::ImportConfiguration)
 }
 
 /// Whether a request changes one pool and its devices, and nothing that is said of anything else.

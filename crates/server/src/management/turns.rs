@@ -1,14 +1,14 @@
-//! Turns among controllers of which several have pools: a request that changes what all of them know waits until it
-//! is this one's turn. Each change is made where its pool is, and told on the link; the next turn comes when
+//! Turns among controllers of which several have pools, or want to: a request that changes what all of them know waits
+//! until it is this one's turn. Each change is made where its pool is, and told on the link; the next turn comes when
 //! everybody has heard of it ([`control::turns`]).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use api::Route;
+use api::{Problem, Route};
 use array::AccessState;
-use control::controllers::Standing;
+use control::controllers::{Standing, may_change};
 use control::limits::LINK_SILENCE;
 use control::problems::problem;
 use control::turns::{Here, Said, Start, TurnReport, Turns};
@@ -41,6 +41,14 @@ impl TakingTurns {
     fn may_begin(&self) -> bool {
         self.turns.as_ref().is_some_and(Turns::may_begin)
     }
+
+    fn hears_all(&self) -> bool {
+        self.turns.as_ref().is_some_and(Turns::hears_all)
+    }
+
+    fn is_needed(&self) -> bool {
+        self.turns.as_ref().is_some_and(Turns::needs_turn)
+    }
 }
 
 impl Management {
@@ -48,7 +56,8 @@ impl Management {
     /// Work on the devices of one pool, which may take hours, holds up nobody.
     pub(super) fn begin_changing(&self, route: Route) -> Option<Changing> {
         let is_one_of_several = self.controller().is_one_of_several();
-        let changes = is_one_of_several && !route.only_reads() && routing::is_in_turn(route);
+        let changes = routing::is_in_turn(route) || routing::is_of_everything(route);
+        let changes = is_one_of_several && !route.only_reads() && changes;
         changes.then(|| Arc::clone(&self.peers.taking_turns.under_way))
     }
 
@@ -82,12 +91,16 @@ impl Management {
             }
             return;
         }
-        let hears_all = self.peers.taking_turns.turns.as_ref().is_some_and(Turns::hears_all);
+        let hears_all = self.peers.taking_turns.hears_all();
         // One that was just started is heard soon.
         let patience = if hears_all { TURN_PATIENCE } else { LINK_SILENCE };
         let is_over = |waiting: &Waiting| waiting.since.elapsed() >= patience;
         let (over, waiting): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is_over);
         self.peers.taking_turns.waiting = waiting;
+        if !over.is_empty() && self.goes_on_alone(plane) {
+            over.into_iter().for_each(|Waiting { call, .. }| self.carry_out(plane, sessions, call));
+            return;
+        }
         let why = if hears_all {
             "another controller has a pool and is changing the configuration, or does not know yet what was \
              changed here"
@@ -98,17 +111,53 @@ impl Management {
         over.into_iter().for_each(|Waiting { call, .. }| refuse(call, why));
     }
 
+    /// Whether this controller has all pools, and needs no turn as soon as it waits no more for those that are silent.
+    fn goes_on_alone(&mut self, plane: &DataPlane) -> bool {
+        if self.has_all_pools(plane) {
+            let turns = self.peers.taking_turns.turns.as_mut();
+            turns.into_iter().for_each(Turns::give_up_silent);
+        }
+        !self.takes_turns(plane)
+    }
+
     /// Whether a request changes what controllers that have pools at once must do in turn.
     fn needs_turn(&self, plane: &DataPlane, route: Route) -> bool {
         self.controller().is_one_of_several()
             && !route.only_reads()
-            && routing::is_in_turn(route)
+            && self.may_have_turn(plane, route)
             && self.takes_turns(plane)
     }
 
     /// Whether what this controller may begin now is in its turn.
-    pub(super) fn has_turn(&self, plane: &DataPlane) -> bool {
-        self.peers.taking_turns.may_begin() && self.takes_turns(plane)
+    pub(super) fn has_turn(&self, plane: &DataPlane, route: Route) -> bool {
+        self.peers.taking_turns.may_begin()
+            && self.may_have_turn(plane, route)
+            && self.takes_turns(plane)
+    }
+
+    /// Whether a request may have a turn here. What is changed must be recorded in a pool of this controller, that
+    /// others hear it: one that has none makes or imports one, or forgets one that nobody has.
+    fn may_have_turn(&self, plane: &DataPlane, route: Route) -> bool {
+        if self.has_all_pools(plane) {
+            return routing::is_in_turn(route) || routing::is_of_everything(route);
+        }
+        routing::is_in_turn(route) && (routing::is_of_pools(route) || self.serves_some(plane))
+    }
+
+    /// That a pool may be added to the configuration, which was begun a while ago.
+    ///
+    /// # Errors
+    /// When it needs a turn, and that has ended: another controller was not heard meanwhile.
+    pub(super) fn check_turn_lasts(&self, plane: &DataPlane) -> Result<(), Problem> {
+        let may_save = || self.peers.taking_turns.turns.as_ref().is_some_and(Turns::may_save);
+        if !self.controller().is_one_of_several() || self.has_all_pools(plane) || may_save() {
+            return Ok(());
+        }
+        Err(problem(
+            api::ProblemKind::Busy,
+            &"another controller was not heard meanwhile, and may have changed the configuration. Nothing was \
+              changed: try again in a moment",
+        ))
     }
 
     /// Whether a request is about a pool that is served here, and about nothing that others know before they have
@@ -123,20 +172,25 @@ impl Management {
             && self.told_standing(plane, parameters.get("pool")) == Standing::Served
     }
 
-    /// Whether this controller has pools, and others that are heard have the rest.
+    /// Whether other controllers have pools and are heard, or this one has all and others want some.
     fn takes_turns(&self, plane: &DataPlane) -> bool {
-        let (mut serves, mut is_shared) = (false, false);
-        for (name, pool) in &self.configuration.pools {
-            let standing = self.told_standing(plane, name);
-            serves |= matches!(standing, Standing::Served | Standing::Changing);
-            if standing.access_state() == AccessState::Standby {
-                is_shared = true;
-                if self.owner_by_link(&pool.uuid).is_none() {
-                    return false;
-                }
-            }
+        if self.has_all_pools(plane) {
+            return self.peers.taking_turns.is_needed();
         }
-        serves && is_shared
+        let mut elsewhere = self.configuration.pools.iter().filter(|(name, _)| {
+            self.told_standing(plane, name).access_state() == AccessState::Standby
+        });
+        elsewhere.all(|(_, pool)| self.owner_by_link(&pool.uuid).is_some())
+    }
+
+    fn has_all_pools(&self, plane: &DataPlane) -> bool {
+        may_change(self.configuration.pools.keys().map(|name| self.told_standing(plane, name)))
+    }
+
+    fn serves_some(&self, plane: &DataPlane) -> bool {
+        let mut standings =
+            self.configuration.pools.keys().map(|name| self.told_standing(plane, name));
+        standings.any(|standing| matches!(standing, Standing::Served | Standing::Changing))
     }
 
     /// Looks whose turn it is, and says what others are to be told.
@@ -146,6 +200,7 @@ impl Management {
         let here = Here {
             is_at_rest: self.is_at_rest(plane),
             wants: !self.peers.taking_turns.waiting.is_empty() && self.takes_turns(plane),
+            has_all_pools: self.has_all_pools(plane),
         };
         let said =
             self.peers.views.iter().filter(|(_, view)| view.is_paired).map(|(&number, view)| {
