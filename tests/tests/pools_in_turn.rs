@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use harness::controllers::{Pair, listed, pair_up, signal};
 use harness::waiting::wait_until;
 use harness::Array;
-use harness::program::Output;
+use harness::program::Finished;
 use rustix::process::Signal;
 
 /// Longer than a controller without a pool waits before it tries one that nobody holds.
@@ -39,12 +39,12 @@ fn serves(array: &Array, pool: &str) -> Result<bool> {
     Ok(state(array, pool)?.as_deref() == Some("active-optimized"))
 }
 
-fn create(array: &Array, pool: &str, file: &Path) -> Result<Output> {
+fn create(array: &Array, pool: &str, file: &Path) -> Result<Finished> {
     let device = format!("file:{}", file.display());
     array.try_gantry(&["pool", "create", pool, "--device", &device, "--size", "1G"])
 }
 
-fn import(array: &Array, file: &Path, more: &[&str]) -> Result<Output> {
+fn import(array: &Array, file: &Path, more: &[&str]) -> Result<Finished> {
     let device = format!("file:{}", file.display());
     array.try_gantry(&[&["pool", "import", "--device", &device][..], more].concat())
 }
