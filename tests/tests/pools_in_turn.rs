@@ -77,10 +77,10 @@ fn a_controller_without_a_pool_makes_one_and_each_knows_those_of_the_other() -> 
     let refused = create(&pair.first, "r", &file)?.failure()?;
     ensure!(refused.contains("pool 'q'"), "the device is in use: {refused}");
     // Of two that make a pool of one name at once one does.
+    let make = |array: &Array, file: &str| -> Result<bool> {
+        Ok(create(array, "twice", &array.beside(file))?.status.success())
+    };
     let made = thread::scope(|scope| -> Result<Vec<bool>> {
-        let make = |array: &Array, file: &str| -> Result<bool> {
-            Ok(create(array, "twice", &array.beside(file))?.status.success())
-        };
         let one = scope.spawn(|| make(&pair.first, "one.img"));
         let two = make(&pair.second, "two.img")?;
         Ok(vec![one.join().expect("it returns its errors")?, two])
