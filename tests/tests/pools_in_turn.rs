@@ -15,6 +15,9 @@ use rustix::process::Signal;
 /// Longer than a controller without a pool waits before it tries one that nobody holds.
 const TAKEN_WITHIN: Duration = Duration::from_secs(8);
 
+/// Longer than a controller takes to tell others that a host has logged in.
+const HOSTS_TOLD_WITHIN: Duration = Duration::from_secs(3);
+
 fn start() -> Result<Pair> {
     let pair = Pair::start()?;
     pair_up(&pair)?;
@@ -46,7 +49,7 @@ fn create(array: &Array, pool: &str, file: &Path) -> Result<Finished> {
 
 fn import(array: &Array, file: &Path, more: &[&str]) -> Result<Finished> {
     let device = format!("file:{}", file.display());
-    array.try_gantry(&[&["pool", "import", "--device", &device][..], more].concat())
+    array.try_gantry(&[&["pool", "import", &device][..], more].concat())
 }
 
 /// Neither knows the pool, now and when a controller would have taken it.
@@ -66,7 +69,7 @@ fn a_controller_without_a_pool_makes_one_and_each_knows_those_of_the_other() -> 
     let mut pair = start()?;
     let file = pair.second.beside("q.img");
     create(&pair.second, "q", &file)?.success()?;
-    ensure!(serves(&pair.second, "q")? && serves(&pair.first, "p")?);
+    wait_until("it is served", || Ok(serves(&pair.second, "q")? && serves(&pair.first, "p")?))?;
     wait_until("it is known", || Ok(state(&pair.first, "q")?.as_deref() == Some("standby")))?;
     // A change at one is made in its turn, now that both have a pool.
     pair.second.gantry(&["volume", "create", "q/a", "--size", "16M"])?;
@@ -149,9 +152,9 @@ fn a_pool_that_is_exported_beside_another_controller_may_be_imported_at_once() -
     let pair = start()?;
     let file = pair.first.beside("p.img");
     let host = pair.host(&pair.second, "h")?;
-    wait_until("it is known where the host is", || {
-        Ok(!pair.first.try_gantry(&["pool", "export", "p", "--json"])?.status.success())
-    })?;
+    thread::sleep(HOSTS_TOLD_WITHIN);
+    let refused = pair.first.try_gantry(&["pool", "export", "p"])?.failure()?;
+    ensure!(refused.contains("controller 2"), "a host sees it there: {refused}");
     drop(host);
     wait_until("the host is gone", || {
         Ok(pair.first.try_gantry(&["pool", "export", "p"])?.status.success())
@@ -177,7 +180,7 @@ fn an_import_beside_the_pools_of_another_controller_gives_no_number_twice() -> R
     let refused = import(&pair.second, &file, &["--keep-target-name"])?.failure()?;
     ensure!(refused.contains("LUN"), "the number is given at the other controller: {refused}");
     import(&pair.second, &file, &["--keep-target-name", "--new-luns"])?.success()?;
-    ensure!(serves(&pair.second, "s")? && serves(&pair.first, "p")?);
+    wait_until("it is served", || Ok(serves(&pair.second, "s")? && serves(&pair.first, "p")?))?;
     for array in [&pair.first, &pair.second] {
         wait_until("both volumes are known", || {
             Ok(array.gantry_json(&["volume", "list"])?.as_array().map(Vec::len) == Some(2))
@@ -198,7 +201,7 @@ fn whoever_has_all_pools_changes_them_beside_one_that_stands_still_or_is_dead() 
     thread::sleep(Duration::from_secs(4));
     pair.first.gantry(&["volume", "create", "p/c", "--size", "16M"])?;
     signal(&pair.second, Signal::CONT)?;
-    create(&pair.second, "q", &pair.second.beside("q.img"))?.success()?;
+    create(&pair.second, "q", &pair.second.beside("again.img"))?.success()?;
     pair.second.gantry(&["pool", "delete", "q"])?;
     pair.second.kill()?;
     pair.first.restart()?;
