@@ -132,7 +132,7 @@ impl Management {
     pub(super) fn has_turn(&self, plane: &DataPlane, route: Route) -> bool {
         self.peers.taking_turns.may_begin()
             && self.may_have_turn(plane, route)
-            && self.takes_turns(plane)
+            && self.hears_owners(plane)
     }
 
     /// Whether a request may have a turn here. What is changed must be recorded in a pool of this controller, that
@@ -172,11 +172,13 @@ impl Management {
             && self.told_standing(plane, parameters.get("pool")) == Standing::Served
     }
 
-    /// Whether other controllers have pools and are heard, or this one has all and others want some.
+    /// Whether other controllers have pools, or this one has all and others want some.
     fn takes_turns(&self, plane: &DataPlane) -> bool {
-        if self.has_all_pools(plane) {
-            return self.peers.taking_turns.is_needed();
-        }
+        !self.has_all_pools(plane) || self.peers.taking_turns.is_needed()
+    }
+
+    /// Whether each pool that is another controller's is served by one that is heard.
+    fn hears_owners(&self, plane: &DataPlane) -> bool {
         let mut elsewhere = self.configuration.pools.iter().filter(|(name, _)| {
             self.told_standing(plane, name).access_state() == AccessState::Standby
         });
