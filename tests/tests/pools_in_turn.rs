@@ -204,6 +204,7 @@ fn whoever_has_all_pools_changes_them_beside_one_that_stands_still_or_is_dead() 
     create(&pair.second, "q", &pair.second.beside("again.img"))?.success()?;
     pair.second.gantry(&["pool", "delete", "q"])?;
     pair.second.kill()?;
+    pair.first.stop()?;
     pair.first.restart()?;
     pair.first.gantry(&["volume", "create", "p/d", "--size", "16M"])?;
     Ok(())
