@@ -63,7 +63,7 @@ impl Management {
 
     /// Puts a request aside that has to wait for a turn; gives back any other.
     pub(super) fn await_turn(&mut self, plane: &mut DataPlane, call: Call) -> Option<Call> {
-        if !self.needs_turn(plane, call.route) || self.peers.taking_turns.may_begin() {
+        if !self.needs_turn(plane, call.route) || self.may_begin(plane) {
             return Some(call);
         }
         let waiting = &mut self.peers.taking_turns.waiting;
@@ -80,26 +80,24 @@ impl Management {
 
     /// Begins what waited for this controller's turn, and refuses what waited too long.
     pub(crate) fn begin_what_waited(&mut self, plane: &mut DataPlane, sessions: &Sessions) {
-        let taking = &mut self.peers.taking_turns;
-        if taking.waiting.is_empty() {
+        if self.peers.taking_turns.waiting.is_empty() {
             return;
         }
-        let waiting = std::mem::take(&mut taking.waiting);
-        if taking.may_begin() || !self.takes_turns(plane) {
-            for Waiting { call, .. } in waiting {
-                self.carry_out(plane, sessions, call);
-            }
-            return;
+        let waiting = std::mem::take(&mut self.peers.taking_turns.waiting);
+        if self.may_begin(plane) || !self.takes_turns(plane) {
+            return self.carry_out_all(plane, sessions, waiting);
         }
         let hears_all = self.peers.taking_turns.hears_all();
-        // One that was just started is heard soon.
-        let patience = if hears_all { TURN_PATIENCE } else { LINK_SILENCE };
+        let hears_owners = self.hears_owners(plane);
+        // One that was just started, or just took a pool, is heard soon.
+        let patience = if hears_all && hears_owners { TURN_PATIENCE } else { LINK_SILENCE };
         let is_over = |waiting: &Waiting| waiting.since.elapsed() >= patience;
         let (over, waiting): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is_over);
         self.peers.taking_turns.waiting = waiting;
-        if !over.is_empty() && self.goes_on_alone(plane) {
-            over.into_iter().for_each(|Waiting { call, .. }| self.carry_out(plane, sessions, call));
-            return;
+        // Where nobody says that they have a pool, whoever asked is told so.
+        let is_told = hears_all && !hears_owners;
+        if !over.is_empty() && (is_told || self.goes_on_alone(plane)) {
+            return self.carry_out_all(plane, sessions, over);
         }
         let why = if hears_all {
             "another controller has a pool and is changing the configuration, or does not know yet what was \
@@ -109,6 +107,21 @@ impl Management {
              turns: wait until it is back, or have one controller take all pools ('gantry controller switch')"
         };
         over.into_iter().for_each(|Waiting { call, .. }| refuse(call, why));
+    }
+
+    fn carry_out_all(
+        &mut self,
+        plane: &mut DataPlane,
+        sessions: &Sessions,
+        waiting: VecDeque<Waiting>,
+    ) {
+        waiting.into_iter().for_each(|Waiting { call, .. }| self.carry_out(plane, sessions, call));
+    }
+
+    /// Whether it is this controller's turn, and whoever has the other pools is known, as far as anybody can be.
+    fn may_begin(&self, plane: &DataPlane) -> bool {
+        self.peers.taking_turns.may_begin()
+            && (self.hears_owners(plane) || self.peers.paired().next().is_none())
     }
 
     /// Whether this controller has all pools, and needs no turn as soon as it waits no more for those that are silent.
