@@ -95,8 +95,7 @@ impl Management {
         let (over, waiting): (VecDeque<_>, VecDeque<_>) = waiting.into_iter().partition(is_over);
         self.peers.taking_turns.waiting = waiting;
         // Where nobody says that they have a pool, whoever asked is told so.
-        let is_told = hears_all && !hears_owners;
-        if !over.is_empty() && (is_told || self.goes_on_alone(plane)) {
+        if !over.is_empty() && (!hears_owners || self.goes_on_alone(plane)) {
             return self.carry_out_all(plane, sessions, over);
         }
         let why = if hears_all {
