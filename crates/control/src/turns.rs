@@ -178,9 +178,12 @@ impl Turns {
             self.give(others, here);
         }
         self.is_fresh = self.has.is_some() && had.is_none();
-        let of_others = |given: Given| {
-            let others = others.iter().filter(move |(number, _)| **number != given.to.number);
-            here.wants || others.filter_map(|(_, said)| *said).any(|said| said.turns.wants)
+        // Somebody may have had it since before this controller was started.
+        let said = || others.iter().filter_map(|(&number, said)| Some((number, (*said)?)));
+        let holder = said().find(|(_, said)| said.turns.has.is_some()).map(|(number, _)| number);
+        let holder = self.given.map(|given| given.to.number).or(holder);
+        let of_others = |holder: u16| {
+            here.wants || said().any(|(number, said)| number != holder && said.turns.wants)
         };
         TurnReport {
             follows,
@@ -189,7 +192,7 @@ impl Turns {
             is_at_rest: here.is_at_rest,
             wants: here.wants && self.has.is_none(),
             gives: self.given,
-            is_wanted: self.given.is_some_and(of_others),
+            is_wanted: leads && holder.is_some_and(of_others),
         }
     }
 

@@ -257,6 +257,28 @@ fn whoever_has_all_pools_lets_others_have_turns_also_after_it_went_on_alone() {
     wait_for_turns(room);
 }
 
+#[test]
+fn a_turn_that_was_given_before_a_start_is_given_back() {
+    let mut room = Room::new(None);
+    let mut random = Random(7);
+    room.ones.get_mut(&2).unwrap().wants = true;
+    let mut talk = |room: &mut Room| {
+        for number in ALL {
+            room.look(number);
+            room.tell(number);
+        }
+        while !room.on_their_way.is_empty() {
+            room.hear(&mut random);
+        }
+    };
+    (0..8).for_each(|_| talk(&mut room));
+    room.begin(2);
+    room.end(2);
+    assert_eq!(room.begun, 1, "it has a turn, and keeps it");
+    room.start(1);
+    wait_for_turns(room);
+}
+
 fn wait_for_turns(mut room: Room) {
     let mut random = Random(7);
     let mut begun = BTreeMap::<u16, u64>::new();
