@@ -330,9 +330,10 @@ fn paired_controllers_tell_each_other_what_they_serve_and_are_missed_when_they_a
     assert_eq!(told(&pair.first)?.as_deref(), Some("standby"));
     let table = pair.second.gantry(&["controller", "list"])?;
     assert!(table.contains("heard"), "{table}");
-    let image = format!("file:{}", pair.second.beside("q.img").display());
-    let create = ["pool", "create", "q", "--device", &image, "--size", "64M"];
-    let refused = pair.second.try_gantry(&create)?.failure()?;
+    let file = pair.second.beside("configuration.json");
+    fs::write(&file, pair.first.gantry(&["configuration", "export"])?)?;
+    let file = file.display().to_string();
+    let refused = pair.second.try_gantry(&["configuration", "import", &file])?.failure()?;
     assert!(refused.contains("ask controller 1, which has pool p"), "{refused}");
     let metrics = Request::new("GET", "/metrics")
         .send_to_socket(&pair.second.data().join("gantry.sock"))?
