@@ -11,6 +11,8 @@ use crate::limits::OWNER_BEAT;
 pub struct Pulse {
     /// When the last one was handed to the device.
     begun: Option<Duration>,
+    /// The lease that it tells.
+    lease: Duration,
     /// The device has not answered it.
     is_under_way: bool,
     /// When the last one was handed to it that it has written.
@@ -18,16 +20,17 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// Whether a heartbeat is to be written now: every [`OWNER_BEAT`], and four times in the lease that it tells.
+    /// Whether a heartbeat is to be written now: every [`OWNER_BEAT`], four times in the lease that it tells, and at once
+    /// if that is another one: until then nobody takes the pool.
     pub fn is_due(&self, lease: Duration, now: Duration) -> bool {
         let period = if lease.is_zero() { OWNER_BEAT } else { OWNER_BEAT.min(lease / 4) };
         let is_time = |begun| now.saturating_sub(begun) >= period;
-        !self.is_under_way && self.begun.is_none_or(is_time)
+        !self.is_under_way && (self.lease != lease || self.begun.is_none_or(is_time))
     }
 
-    /// One is handed to the device.
-    pub fn begin(&mut self, now: Duration) {
-        (self.begun, self.is_under_way) = (Some(now), true);
+    /// One is handed to the device that tells such a lease.
+    pub fn begin(&mut self, lease: Duration, now: Duration) {
+        (self.begun, self.lease, self.is_under_way) = (Some(now), lease, true);
     }
 
     /// Whether the device has one that it has not answered.
@@ -67,16 +70,26 @@ mod tests {
         let (mut pulse, start) = (Pulse::default(), 3 * OWNER_BEAT);
         let lease = 9 * OWNER_BEAT;
         assert!(pulse.is_due(lease, start), "the first one is not waited for");
-        pulse.begin(start);
+        pulse.begin(lease, start);
         assert!(!pulse.is_due(lease, start + 60 * OWNER_BEAT), "the device has not answered");
         pulse.end(true);
         assert_eq!(pulse.written(), Some(start));
-        for lease in [lease, Duration::ZERO] {
-            assert!(!pulse.is_due(lease, start + OWNER_BEAT / 2));
-            assert!(pulse.is_due(lease, start + OWNER_BEAT));
+        for lease in [lease, Duration::ZERO, OWNER_BEAT] {
+            pulse.begin(lease, start);
+            pulse.end(true);
+            let period = if lease == OWNER_BEAT { OWNER_BEAT / 4 } else { OWNER_BEAT };
+            assert!(!pulse.is_due(lease, start + period * 4 / 5));
+            assert!(pulse.is_due(lease, start + period), "four in a short lease");
         }
-        assert!(pulse.is_due(OWNER_BEAT, start + OWNER_BEAT / 4), "four in a short lease");
-        assert!(!pulse.is_due(OWNER_BEAT, start + OWNER_BEAT / 5));
+    }
+
+    #[test]
+    fn another_lease_is_told_at_once() {
+        let (mut pulse, start) = (Pulse::default(), 3 * OWNER_BEAT);
+        pulse.begin(Duration::ZERO, start);
+        assert!(!pulse.is_due(OWNER_BEAT, start), "one is under way");
+        pulse.end(true);
+        assert!(pulse.is_due(OWNER_BEAT, start) && !pulse.is_due(Duration::ZERO, start));
     }
 
     #[test]
@@ -85,10 +98,10 @@ mod tests {
         let lease = 4 * OWNER_BEAT;
         let doubts =
             |pulse: Pulse, now| is_in_doubt(&[vec![Pulse::default()], vec![pulse]], lease, now);
-        pulse.begin(start);
+        pulse.begin(lease, start);
         pulse.end(false);
         assert!(pulse.written().is_none() && doubts(pulse, start), "nothing was written");
-        pulse.begin(start);
+        pulse.begin(lease, start);
         pulse.end(true);
         assert!(!doubts(pulse, start + lease) && doubts(pulse, start + lease + OWNER_BEAT / 10));
         let together = [vec![Pulse::default(), pulse]];

@@ -86,7 +86,7 @@ impl Pool {
                 continue;
             };
             let write = open.beat(beat);
-            open.pulse.begin(now);
+            open.pulse.begin(beat.lease, now);
             open.device.submit(BEAT_ID, write);
         }
     }
@@ -190,7 +190,7 @@ mod tests {
         for (result, is_refused) in
             [(Ok(None), false), (Err(DeviceError::Os(5)), false), (Err(DeviceError::Fenced), true)]
         {
-            pulse.begin(start);
+            pulse.begin(Duration::ZERO, start);
             assert_eq!(answer(&mut pulse, result), (is_refused, 3));
             assert_eq!(pulse.written(), Some(start), "the first one was written");
         }

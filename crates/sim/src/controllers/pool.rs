@@ -291,7 +291,7 @@ impl OpenPool {
         }
         for device in known {
             if self.pulses[device].is_due(beat.lease, now) {
-                self.pulses[device].begin(now);
+                self.pulses[device].begin(beat.lease, now);
                 self.write_beat(scene, beat, device);
             }
         }
@@ -311,7 +311,7 @@ impl OpenPool {
         for device in 0..scene.devices.len() {
             let found = OwnerBeat::parse(&scene.devices[device].beat_block());
             if found.is_some_and(|found| found.pool_uuid == POOL_UUID) {
-                self.pulses[device].begin(now);
+                self.pulses[device].begin(beat.lease, now);
                 self.write_beat(scene, beat, device);
             }
         }
