@@ -11,7 +11,7 @@ pub struct Figures {
     pub openings: u64,
     /// Pools that a controller decided to take by itself.
     pub take_overs: u64,
-    /// Openings that an administrator asked for, after a double fault.
+    /// Openings by force that an administrator asked for.
     pub asked: u64,
     /// Openings of mirrors without all of their current members.
     pub degraded: u64,

@@ -82,13 +82,15 @@ pub struct Troubles {
     pub machine: u64,
     /// The pool is to be with another controller.
     pub switch: u64,
+    /// An administrator has another controller open the pool by force, whoever has it and whether that one lives.
+    pub force: u64,
 }
 
 impl Troubles {
     /// All of them, in the order of their names.
-    pub(super) const fn all(self) -> [u64; 9] {
-        let Self { pause, kill, end, wire, link, path, isolate, machine, switch } = self;
-        [pause, kill, end, wire, link, path, isolate, machine, switch]
+    pub(super) const fn all(self) -> [u64; 10] {
+        let Self { pause, kill, end, wire, link, path, isolate, machine, switch, force } = self;
+        [pause, kill, end, wire, link, path, isolate, machine, switch, force]
     }
 }
 
@@ -125,6 +127,7 @@ impl Profile {
                 isolate: 2,
                 machine: 2,
                 switch: 2,
+                force: 0,
             },
             trouble_lengths: [50, 1000, 3000, 4000, 6000, 12_000, 40_000]
                 .map(|length| length * MILLISECOND)
@@ -142,6 +145,7 @@ impl Profile {
         } else {
             profile.end_told_percent = random.pick(&[0, 50, 100]);
             profile.end_told_within = random.pick(&[1, 50, 2000]) * MILLISECOND;
+            profile.troubles.force = random.pick(&[0, 1, 5]);
         }
         profile
     }

@@ -54,7 +54,8 @@ impl World {
             5 => self.cut_path(controller, length),
             6 => self.isolate(controller, length),
             7 => self.lose_machine(controller, length),
-            _ => self.switch(),
+            8 => self.switch(),
+            _ => self.force(),
         }
     }
 
@@ -238,6 +239,11 @@ impl World {
         if self.scene.now < self.scene.served + ADMINISTRATOR_WAITS {
             return;
         }
+        self.force();
+    }
+
+    /// An administrator has a controller that has no pool open it, whoever has it.
+    fn force(&mut self) {
         let controller = self.scene.random.below(self.controllers.len() as u64) as usize;
         if self.controllers[controller].open_by_force(&mut self.scene) {
             self.scene.figures.asked += 1;
