@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use harness::controllers::{Pair, listed, pair_up, signal};
-use harness::waiting::wait_until;
 use harness::Array;
+use harness::controllers::{Pair, listed, pair_up, signal};
 use harness::program::Finished;
+use harness::waiting::wait_until;
 use rustix::process::Signal;
 
 /// Longer than a controller without a pool waits before it tries one that nobody holds.

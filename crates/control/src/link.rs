@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 pub use code::{Attempt, Fingerprint, Pairing, PairingCode, Secret, check_address};
 
 use crate::limits::{
-    LINK_ADDRESS_BYTES_MAX, LINK_GONE_MAX, LINK_HOSTS_MAX, LINK_NUMBER_MAX, LINK_PORTALS_MAX, LINK_SILENCE,
-    LINK_VERSION_BYTES_MAX,
+    LINK_ADDRESS_BYTES_MAX, LINK_GONE_MAX, LINK_HOSTS_MAX, LINK_NUMBER_MAX, LINK_PORTALS_MAX,
+    LINK_SILENCE, LINK_VERSION_BYTES_MAX,
 };
 use crate::turns::TurnReport;
 

@@ -486,7 +486,8 @@ impl<'a> Taking<'a> {
             };
             self.draft.array.pools.insert(name.clone(), pool);
             let owner = pool_records::owner(&found.records);
-            let counts = |owner: &&OwnerRecord| owner.exported || owner.array != self.draft.array.uuid;
+            let counts =
+                |owner: &&OwnerRecord| owner.exported || owner.array != self.draft.array.uuid;
             let owner = owner.filter(counts).map(|owner| owner.array.clone());
             self.draft.array.imported_from.extend(owner.map(|owner| (name.clone(), owner)));
             let _ = self.draft.array.set_tags(Tagged::Pool(&name), record.tags);

@@ -130,9 +130,10 @@ impl Management {
 
     /// Forgets pools that other controllers give away.
     pub(super) fn forget_given_away(&mut self, plane: &mut DataPlane) {
-        let told = self.peers.paired().flat_map(|(number, view)| {
-            view.gone.iter().map(move |uuid| (number, uuid.clone()))
-        });
+        let told = self
+            .peers
+            .paired()
+            .flat_map(|(number, view)| view.gone.iter().map(move |uuid| (number, uuid.clone())));
         for (number, uuid) in told.collect::<Vec<_>>() {
             let pools = self.saving.accepted().pools.iter();
             let known = pools.map(|(name, pool)| (name, pool.uuid));

@@ -126,8 +126,14 @@ enum Wanted {
 /// Work of a pool.
 enum Doing {
     Create,
-    Read { first: u64 },
-    Write { key: RecordKey, left: Option<Blocks>, hosts: Vec<SaveId> },
+    Read {
+        first: u64,
+    },
+    Write {
+        key: RecordKey,
+        left: Option<Blocks>,
+        hosts: Vec<SaveId>,
+    },
     /// It says that it is given away.
     GiveAway,
     Free(Blocks),
@@ -140,11 +146,7 @@ fn lasts(pool: &array::Pool) -> bool {
 
 /// Whether a volume is in a pool, or in none: what is said of a volume is saved before it is made. Those are
 /// known (`elsewhere`) that are in pools of other controllers.
-fn may_hold(
-    (plane, elsewhere): (&DataPlane, &Elsewhere),
-    pool: PoolId,
-    id: VolumeId,
-) -> bool {
+fn may_hold((plane, elsewhere): (&DataPlane, &Elsewhere), pool: PoolId, id: VolumeId) -> bool {
     let holds = |pool: &crate::pool::Pool| pool.store.volume(id).is_some();
     let is_nowhere =
         || !elsewhere.contains_key(&id) && !plane.pools.iter().any(|(_, pool)| holds(pool));

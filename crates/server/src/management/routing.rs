@@ -135,10 +135,7 @@ pub(super) fn is_list_of_volumes(route: Route) -> bool {
 
 /// Whether a request makes pools, or has the array forget them.
 pub(super) fn is_of_pools(route: Route) -> bool {
-    matches!(
-        route,
-        Route::CreatePool | Route::ImportPool | Route::DeletePool | Route::ExportPool
-    )
+    matches!(route, Route::CreatePool | Route::ImportPool | Route::DeletePool | Route::ExportPool)
 }
 
 /// Whether a request changes what several controllers that have pools may change in turn. What replaces all of the
