@@ -35,6 +35,9 @@ pub(crate) struct Options {
     /// Run this scenario of the Linux kernel's initiator, too, beside the other tests; may be repeated.
     #[arg(long, value_name = "NAME")]
     with_scenario: Vec<String>,
+    /// Run the tests against a Ceph cluster, too, after the other tests.
+    #[arg(long)]
+    with_ceph: bool,
     /// Run the black-box tests, and nothing else.
     #[arg(long, conflicts_with = "kernel")]
     black_box: bool,
@@ -152,6 +155,11 @@ fn everything(options: &Options) -> Result<()> {
         measure("planted bugs are found", hunt_by_simulators),
     ];
     outcomes.extend(all_tests(&options.with_scenario));
+    if options.with_ceph {
+        // Alone: how long hosts wait for another controller is part of what they say.
+        outcomes.push(measure("setup for Ceph", setup::for_ceph));
+        outcomes.push(measure("ceph", ceph));
+    }
     summarize(&outcomes)
 }
 
@@ -287,8 +295,8 @@ fn ceph() -> Result<()> {
         ("GANTRY_BIN_DIR", folder.as_os_str()),
         ("GANTRY_TEST_CEPH_CONF", cluster.conf().as_os_str()),
     ];
-    let device = ["test", "--package", "device", "--lib", "--", "--ignored"];
-    let unit = process::run_with(&process::cargo(), &device, &variables);
+    let device = ["--lib", "kinds::rbd"].map(str::to_owned);
+    let unit = cargo_test(&device, &["--ignored"], &variables);
     let targets = ["--test", "ceph", "--test", "controller_rounds"].map(str::to_owned);
     // Machines want another cluster ('cargo xtask soak --controllers --machines').
     let arguments = ["--ignored", "--test-threads=1", "--skip", "becomes_of_a_machine"];
