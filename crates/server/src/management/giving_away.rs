@@ -121,6 +121,9 @@ impl Management {
     /// Pools that others are to forget, by their identifiers.
     pub(super) fn told_gone(&self) -> BTreeSet<String> {
         let GivingAway { leaving, left, .. } = &self.peers.giving_away;
+        if leaving.is_empty() && left.is_empty() {
+            return BTreeSet::new();
+        }
         let configured: BTreeSet<String> =
             self.configuration.pools.values().map(|pool| hexadecimal(&pool.uuid)).collect();
         // One that was imported again is here.

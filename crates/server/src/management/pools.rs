@@ -2,7 +2,7 @@
 
 use api::{CreatePool, DeviceCounters, Problem, ProblemKind};
 use array::{Presentation, naa_identifier};
-use block::VolumeId;
+use block::{DeviceKind, VolumeId};
 use control::exports::{Export, ExportEvent};
 use control::pools::Unopened;
 use control::procedures::AfterChange;
@@ -13,7 +13,7 @@ use store::{ChangeError, Failure, Health, OpenMode, Outcome};
 use super::facts::Facts;
 use super::interchange::flag;
 use super::opening::{trouble_of, unavailable};
-use super::problems::{failed, gone, is_opening, problem, refused};
+use super::problems::{conflict, failed, gone, is_opening, problem, refused};
 use super::resume::Resuming;
 use super::{Management, Parameters, Progress, Touched};
 use crate::data_plane::{DataPlane, Ticket};
@@ -124,7 +124,26 @@ impl Management {
         plane: &mut DataPlane,
         request: &CreatePool,
     ) -> Result<Progress, Problem> {
+        self.check_known_to_others(plane, request)?;
         self.begin_procedure(plane, |view| pools::create(request, view))
+    }
+
+    /// That other controllers would hear of what is changed in a new pool.
+    fn check_known_to_others(
+        &self,
+        plane: &DataPlane,
+        request: &CreatePool,
+    ) -> Result<(), Problem> {
+        let is_memory = |device: &String| {
+            pools::parse_device(device).is_ok_and(|name| name.kind() == DeviceKind::Memory)
+        };
+        if !request.devices.iter().any(is_memory) || self.has_all_pools(plane) {
+            return Ok(());
+        }
+        Err(conflict(
+            &"another controller has a pool of this array, and hears nothing of what is changed in a pool on memory: \
+              name devices that last",
+        ))
     }
 
     /// How one of so many pools is run.

@@ -197,7 +197,7 @@ impl Management {
         elsewhere.all(|(_, pool)| self.owner_by_link(&pool.uuid).is_some())
     }
 
-    fn has_all_pools(&self, plane: &DataPlane) -> bool {
+    pub(super) fn has_all_pools(&self, plane: &DataPlane) -> bool {
         may_change(self.configuration.pools.keys().map(|name| self.told_standing(plane, name)))
     }
 
