@@ -102,6 +102,15 @@ fn a_controller_without_a_pool_makes_one_and_each_knows_those_of_the_other() -> 
 }
 
 #[test]
+fn a_controller_that_hears_nobody_makes_no_pool_beside_another_ones() -> Result<()> {
+    let pair = Pair::start()?;
+    let file = pair.second.beside("q.img");
+    let refused = create(&pair.second, "q", &file)?.failure()?;
+    ensure!(refused.contains("another controller has a pool") && !file.exists(), "{refused}");
+    Ok(())
+}
+
+#[test]
 fn a_pool_that_is_deleted_through_the_other_controller_does_not_come_back() -> Result<()> {
     let mut pair = start()?;
     let file = pair.first.create_pool("q", "1G")?;

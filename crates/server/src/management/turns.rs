@@ -99,8 +99,7 @@ impl Management {
             return self.carry_out_all(plane, sessions, over);
         }
         let why = if hears_all {
-            "another controller has a pool and is changing the configuration, or does not know yet what was \
-             changed here"
+            "another controller is changing the configuration, or does not know yet what was changed here"
         } else {
             "several controllers have pools, and one of them is not heard on the link or its program takes no \
              turns: wait until it is back, or have one controller take all pools ('gantry controller switch')"
@@ -117,10 +116,9 @@ impl Management {
         waiting.into_iter().for_each(|Waiting { call, .. }| self.carry_out(plane, sessions, call));
     }
 
-    /// Whether it is this controller's turn, and whoever has the other pools is known, as far as anybody can be.
+    /// Whether it is this controller's turn, and whoever has the other pools is known.
     fn may_begin(&self, plane: &DataPlane) -> bool {
-        self.peers.taking_turns.may_begin()
-            && (self.hears_owners(plane) || self.peers.paired().next().is_none())
+        self.peers.taking_turns.may_begin() && self.hears_owners(plane)
     }
 
     /// Whether this controller has all pools, and needs no turn as soon as it waits no more for those that are silent.
@@ -132,19 +130,19 @@ impl Management {
         !self.takes_turns(plane)
     }
 
-    /// Whether a request changes what controllers that have pools at once must do in turn.
+    /// Whether a request changes what controllers that have pools at once must do in turn, and somebody may be heard
+    /// who takes part.
     fn needs_turn(&self, plane: &DataPlane, route: Route) -> bool {
         self.controller().is_one_of_several()
             && !route.only_reads()
             && self.may_have_turn(plane, route)
             && self.takes_turns(plane)
+            && (self.hears_owners(plane) || self.peers.paired().next().is_some())
     }
 
     /// Whether what this controller may begin now is in its turn.
     pub(super) fn has_turn(&self, plane: &DataPlane, route: Route) -> bool {
-        self.peers.taking_turns.may_begin()
-            && self.may_have_turn(plane, route)
-            && self.hears_owners(plane)
+        self.may_begin(plane) && self.may_have_turn(plane, route)
     }
 
     /// Whether a request may have a turn here. What is changed must be recorded in a pool of this controller, that
