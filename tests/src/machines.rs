@@ -17,6 +17,10 @@ const OUTSIDE: &str = "10.213.0.254/24";
 
 const BRIDGE: &str = "gantry-test";
 
+/// A bridge without an address of its own takes that of one of its ports, and another one when that is pulled: the
+/// other machine would miss it for seconds.
+const BRIDGE_ADDRESS: &str = "02:00:0a:d5:00:fe";
+
 /// How long a change may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -34,7 +38,7 @@ impl Machines {
     pub fn start() -> Result<Self> {
         let machines = Self { names: ["gantry-test-1", "gantry-test-2"] };
         machines.remove();
-        ip(&["link", "add", BRIDGE, "type", "bridge"])?;
+        ip(&["link", "add", BRIDGE, "address", BRIDGE_ADDRESS, "type", "bridge"])?;
         ip(&["addr", "add", OUTSIDE, "dev", BRIDGE])?;
         ip(&["link", "set", BRIDGE, "up"])?;
         for (side, name) in machines.names.iter().enumerate() {

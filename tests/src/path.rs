@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 
+/// How long the array may take to accept a connection.
+const CONNECTED_WITHIN: Duration = Duration::from_secs(1);
+
 /// Forwards connections; when it is cut, they end, and new ones are refused. While it is severed, they end, too,
 /// and new ones end at once. When it is silent, they stay, and nothing comes through in either direction.
 #[derive(Debug)]
@@ -35,19 +38,32 @@ impl Path {
         let refuses = Arc::clone(&is_severed);
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let mut open = shared.lock().expect("nobody panics");
-                let Some(open) = open.as_mut() else { return };
+                if shared.lock().expect("nobody panics").is_none() {
+                    return;
+                }
                 if refuses.load(Ordering::SeqCst) {
                     continue;
                 }
-                let Ok(server) = TcpStream::connect(target) else { continue };
-                for (from, to) in [(&client, &server), (&server, &client)] {
-                    if let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) {
-                        let left = Arc::clone(&left);
-                        thread::spawn(move || forward(from, to, &left));
+                let (shared, left) = (Arc::clone(&shared), Arc::clone(&left));
+                let refuses = Arc::clone(&refuses);
+                // One that reaches nobody holds up no other.
+                thread::spawn(move || {
+                    let Ok(server) = TcpStream::connect_timeout(&target, CONNECTED_WITHIN) else {
+                        return;
+                    };
+                    let mut open = shared.lock().expect("nobody panics");
+                    let Some(open) = open.as_mut().filter(|_| !refuses.load(Ordering::SeqCst))
+                    else {
+                        return;
+                    };
+                    for (from, to) in [(&client, &server), (&server, &client)] {
+                        if let (Ok(from), Ok(to)) = (from.try_clone(), to.try_clone()) {
+                            let left = Arc::clone(&left);
+                            thread::spawn(move || forward(from, to, &left));
+                        }
                     }
-                }
-                open.extend([client, server]);
+                    open.extend([client, server]);
+                });
             }
         });
         Ok(Self { address, streams, is_severed, budget })
