@@ -207,6 +207,29 @@ fn a_controller_that_is_started_again_holds_nobody_up_and_forgets_nothing() -> R
 }
 
 #[test]
+fn tasks_of_both_are_listed_and_found_at_either() -> Result<()> {
+    let pair = start()?;
+    let tasks = |array: &Array| -> Result<Vec<(u64, String)>> {
+        let list = array.gantry_json(&["task", "list"])?;
+        let tasks = list.as_array().into_iter().flatten();
+        let seen = |task: &Value| Some((task["id"].as_u64()?, task["object"].as_str()?.to_owned()));
+        Ok(tasks.filter_map(seen).collect())
+    };
+    pair.first.gantry(&["scrub", "start", "p"])?;
+    pair.first.gantry(&["scrub", "start", "q"])?;
+    let [here, there] = [tasks(&pair.first)?, tasks(&pair.second)?];
+    ensure!(here == there, "{here:?} {there:?}");
+    for pool in ["pool p", "pool q"] {
+        let (id, _) = here.iter().find(|(_, object)| object == pool).context("a task of each")?;
+        for array in [&pair.first, &pair.second] {
+            let shown = array.gantry_json(&["task", "show", &id.to_string()])?;
+            ensure!(shown["object"] == pool, "{shown:#}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
 fn a_third_controller_without_a_pool_lists_all_and_has_each_change_made_where_it_belongs()
 -> Result<()> {
     let pair = start()?;

@@ -6,7 +6,8 @@ use utoipa::ToSchema;
 /// Work that takes long, or took long.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Task {
-    /// Counted since the daemon started, from 1. The daemon keeps the latest 256 that have ended.
+    /// Counted since the daemon started, from 1; of several controllers each counts from its number times
+    /// 100,000,000. The daemon keeps the latest 256 that have ended.
     pub id: u64,
     /// What is done.
     pub kind: TaskKind,

@@ -78,6 +78,9 @@ pub const MERGE_PASSES_MAX: usize = 3;
 /// How often a controller tells the others how it is, if that did not change.
 pub const LINK_BEAT: Duration = Duration::from_millis(500);
 
+/// Numbers of tasks of one controller of several: those of controller 2 follow twice as many.
+pub const TASKS_OF_CONTROLLER: u64 = 100_000_000;
+
 /// Pools that a controller has given away and tells of, at most.
 pub const LINK_GONE_MAX: usize = 256;
 

@@ -8,7 +8,7 @@ use api::{Problem, Task, TaskKind, TaskState, TaskUnit};
 use block::VolumeId;
 use store::ScrubStatus;
 
-use crate::limits::TASKS_MAX;
+use crate::limits::{TASKS_MAX, TASKS_OF_CONTROLLER};
 use crate::problems::not_found;
 
 /// SBC-4 4.11: a SANITIZE tells its progress in so many parts.
@@ -59,7 +59,18 @@ struct Amount {
     unit: TaskUnit,
 }
 
+/// The controller of several whose task has that number: 0 if it is one of an array of one, or none.
+pub fn controller_of(id: &str) -> u16 {
+    let id: Option<u64> = id.parse().ok();
+    id.and_then(|id| u16::try_from(id / TASKS_OF_CONTROLLER).ok()).unwrap_or(0)
+}
+
 impl Tasks {
+    /// Those of the controller of that number, 0 of an array of one: their numbers are no other controller's.
+    pub fn of_controller(number: u16) -> Self {
+        Self { last_id: u64::from(number) * TASKS_OF_CONTROLLER, ..Self::default() }
+    }
+
     /// All of them, the newest first.
     pub fn newest_first(&self) -> impl Iterator<Item = &Task> {
         self.known.iter().rev().map(|known| &known.task)

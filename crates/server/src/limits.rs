@@ -406,6 +406,9 @@ pub const LINK_CALL_BYTES_MAX: u64 = 256 << 10;
 /// Bytes of the answer to one.
 pub const LINK_ANSWER_BYTES_MAX: u64 = 16 << 20;
 
+/// A look at the devices of another controller's pool that takes so long is logged.
+pub const SLOW_LOOK: Duration = Duration::from_secs(1);
+
 /// Requests that wait for a controller's turn to change the configuration, at most.
 pub const TURN_CALLS_MAX: usize = 1024;
 

@@ -358,6 +358,7 @@ impl Management {
         let limits = configuration.all_limits();
         let findings = directory.findings().clone();
         let free_luns = free_luns(&directory);
+        let tasks = Tasks::of_controller(controller.number());
         let upgrade =
             if options.no_pool_upgrade { PoolUpgrade::Declined } else { PoolUpgrade::Allowed };
         let records = PoolRecords::new(directory.load_recovery_key()?, machine(), upgrade);
@@ -388,7 +389,7 @@ impl Management {
             leftovers: Leftovers::default(),
             round: Round::default(),
             outputs: Outputs::default(),
-            tasks: Tasks::default(),
+            tasks,
             tasks_looked_at: None,
             schedules: Schedules::default(),
             under_way: HashMap::new(),

@@ -258,3 +258,16 @@ fn a_device_that_stays_was_cancelled_and_what_keeps_one_is_told() {
     tasks.end_orphans(15, |_| false);
     assert_eq!(tasks.find("2").unwrap().state, TaskState::Cancelled);
 }
+
+#[test]
+fn the_number_of_a_task_says_which_controller_has_it() {
+    for number in [0, 1, 2, 256] {
+        let mut tasks = Tasks::of_controller(number);
+        tasks.begun(10, TaskKind::CreatePool, "pool p".to_owned(), WorkNumber(1));
+        let id = tasks.newest_first().next().unwrap().id.to_string();
+        assert_eq!(controller_of(&id), number, "{id}");
+        assert!(tasks.find(&id).is_ok());
+    }
+    assert_eq!(controller_of("none"), 0);
+    assert_eq!(controller_of(&u64::MAX.to_string()), 0);
+}

@@ -4,14 +4,16 @@
 //! Who may ask is decided where they ask; what may be asked like this is decided by the one that answers. Both note
 //! it in their audit logs. Users and tokens are taken over from the controller that has the pools, by the same way.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{AuditEntry, Problem, ProblemKind, ROUTES, Row};
+use api::{AuditEntry, Problem, ProblemKind, ROUTES, Route, Row};
 use control::limits::LINK_BEAT;
 use control::link::{Call, Message, emit};
 use control::precondition::Preconditions;
 use control::problems::{bad_request, conflict, internal, problem, unavailable};
+use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
@@ -71,7 +73,7 @@ impl Link {
                 reply,
             });
             let answer = match asked {
-                Ok(asked) => shared.gathered(own.await, &numbers, &asked).await,
+                Ok(asked) => shared.gathered((route, own.await), &numbers, &asked).await,
                 Err(problem) => Err(problem),
             };
             // Whoever asked may have gone away.
@@ -85,7 +87,7 @@ impl Shared {
     /// or nothing.
     async fn gathered(
         self: &Arc<Self>,
-        own: Result<Written, Problem>,
+        (route, own): (Route, Result<Written, Problem>),
         numbers: &[u16],
         asked: &Message,
     ) -> Reply {
@@ -96,7 +98,8 @@ impl Shared {
         if lists.len() <= numbers.len() {
             return Err(internal(&"a list was not written"));
         }
-        Ok(Described::of_another(joined(&lists)))
+        let all = joined(&lists);
+        Ok(Described::of_another(if route == Route::ListTasks { newest_first(&all)? } else { all }))
     }
 
     fn outgoing(
@@ -310,6 +313,13 @@ fn joined(lists: &[impl AsRef<[u8]>]) -> Vec<u8> {
     [b"[".to_vec(), lists.join(&b','), b"]".to_vec()].concat()
 }
 
+/// Tasks of several controllers, the newest first as each has its own.
+fn newest_first(list: &[u8]) -> Result<Vec<u8>, Problem> {
+    let mut tasks: Vec<Value> = serde_json::from_slice(list).map_err(|error| internal(&error))?;
+    tasks.sort_by_key(|task| Reverse(task["started"].as_u64()));
+    serde_json::to_vec(&tasks).map_err(|error| internal(&error))
+}
+
 fn declined(problem: Problem) -> Message {
     Message::Declined { problem: Box::new(problem) }
 }
@@ -340,6 +350,12 @@ mod tests {
         let lists: [&[u8]; 4] = [b"[1,2]", b" [ ]\n", b"[]", b"[{\"a\":[3]}]"];
         assert_eq!(joined(&lists), b"[1,2,{\"a\":[3]}]");
         assert_eq!(joined(&[b"[]"]), b"[]");
+        let tasks = br#"[{"started":3,"id":2},{"started":1,"id":1},{"started":3,"id":9}]"#;
+        let ids = |list: &[u8]| -> Vec<u64> {
+            let list: Vec<Value> = serde_json::from_slice(list).unwrap();
+            list.iter().filter_map(|task| task["id"].as_u64()).collect()
+        };
+        assert_eq!(ids(&newest_first(tasks).unwrap()), [2, 9, 1]);
     }
 
     #[test]

@@ -2,12 +2,13 @@
 //!
 //! What the configuration says of volumes, snapshots and hosts is changed where the pools are, and volumes are known
 //! only there: whoever asks another controller of the array is answered from there, and with the volumes of all
-//! controllers where several have pools.
+//! controllers where several have pools. So are tasks.
 
 use std::collections::BTreeSet;
 
 use api::Route;
 use control::controllers::Standing;
+use control::tasks;
 use serde_json::Value;
 
 use super::problems::conflict;
@@ -31,8 +32,12 @@ impl Management {
         let Some(link) = self.peers.link.as_ref().filter(|_| is_for_owner) else {
             return Some(call);
         };
-        let owner = self.owner_elsewhere(plane, self.pool_of(&call));
-        if routing::is_list_of_volumes(call.route) {
+        let owner = match task_of(&call).filter(|_| self.controller().is_one_of_several()) {
+            Some(number) if number == self.controller().number() => None,
+            Some(number) => Some(number).filter(|&number| self.takes_calls(number)),
+            None => self.owner_elsewhere(plane, self.pool_of(&call)),
+        };
+        if routing::is_list_of_all(call.route) {
             let others = self.other_owners(plane);
             let is_of_one = owner.is_some_and(|owner| others == [owner]);
             if !others.is_empty() && !is_of_one {
@@ -83,6 +88,12 @@ impl Management {
         let first = self.owners(plane).into_iter().next()?;
         Some(first).filter(|&first| first != self.controller().number() && self.takes_calls(first))
     }
+}
+
+/// The controller that has the task that a request is about, if its number says so.
+fn task_of(call: &Call) -> Option<u16> {
+    let task = call.parameters.get("task").filter(|_| call.route.row().path.contains("{task}"))?;
+    Some(tasks::controller_of(task)).filter(|&number| number > 0)
 }
 
 /// The pool that the body of a request names.

@@ -128,9 +128,9 @@ pub(super) fn is_for_owner(route: Route) -> bool {
     }
 }
 
-/// Whether a request lists what lies in pools, of all of them.
-pub(super) fn is_list_of_volumes(route: Route) -> bool {
-    matches!(route, Route::ListVolumes | Route::ListSnapshots)
+/// Whether a request lists what lies in pools, or goes on in them, of all of them.
+pub(super) fn is_list_of_all(route: Route) -> bool {
+    matches!(route, Route::ListVolumes | Route::ListSnapshots | Route::ListTasks)
 }
 
 /// Whether a request makes pools, or has the array forget them.

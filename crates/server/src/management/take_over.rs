@@ -12,6 +12,7 @@ use device::{Holder, OpenError};
 
 use super::{Management, hexadecimal};
 use crate::data_plane::DataPlane;
+use crate::limits::SLOW_LOOK;
 use crate::link::{Link, View};
 
 /// Pools of other controllers, and when they are taken.
@@ -127,6 +128,7 @@ impl Management {
             .as_ref()
             .is_some_and(|one| one.devices.iter().any(|device| device.holder.is_some()));
         let ended = self.clock();
+        self.log_look(pool, sighting.is_some(), ended.saturating_sub(began));
         self.peers.take_over.watch.look(pool, sighting, (began, ended));
         let signs = self.signs(pool, began)?;
         // Files are looked at more often anyway.
@@ -144,6 +146,19 @@ impl Management {
                 self.tell_taking(pool, &taking);
                 Some(taking)
             }
+        }
+    }
+
+    /// A look that says little of an owner that is watched is logged: the pool is taken later for it.
+    fn log_look(&self, pool: &str, sees_owner: bool, took: Duration) {
+        let is_watched = self.peers.take_over.watch.owner(pool).is_some();
+        if took >= SLOW_LOOK || is_watched && !sees_owner {
+            tracing::info!(
+                pool,
+                sees_owner,
+                ?took,
+                "a look at who has a pool was slow, or saw nobody"
+            );
         }
     }
 
