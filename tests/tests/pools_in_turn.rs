@@ -71,7 +71,8 @@ fn a_controller_without_a_pool_makes_one_and_each_knows_those_of_the_other() -> 
     create(&pair.second, "q", &file)?.success()?;
     wait_until("it is served", || Ok(serves(&pair.second, "q")? && serves(&pair.first, "p")?))?;
     wait_until("it is known", || Ok(state(&pair.first, "q")?.as_deref() == Some("standby")))?;
-    let refused = pair.second.try_gantry(&["pool", "create", "m", "memory:1G"])?.failure()?;
+    let refused =
+        pair.second.try_gantry(&["pool", "create", "m", "memory:", "--size", "1G"])?.failure()?;
     ensure!(refused.contains("hears nothing"), "what it records is told to nobody: {refused}");
     // A change at one is made in its turn, now that both have a pool.
     pair.second.gantry(&["volume", "create", "q/a", "--size", "16M"])?;
