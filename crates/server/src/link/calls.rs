@@ -313,10 +313,10 @@ fn joined(lists: &[impl AsRef<[u8]>]) -> Vec<u8> {
     [b"[".to_vec(), lists.join(&b','), b"]".to_vec()].concat()
 }
 
-/// Tasks of several controllers, the newest first as each has its own.
+/// Tasks of several controllers, the newest first; of those of one second, the higher number.
 fn newest_first(list: &[u8]) -> Result<Vec<u8>, Problem> {
     let mut tasks: Vec<Value> = serde_json::from_slice(list).map_err(|error| internal(&error))?;
-    tasks.sort_by_key(|task| Reverse(task["started"].as_u64()));
+    tasks.sort_by_key(|task| Reverse((task["started"].as_u64(), task["id"].as_u64())));
     serde_json::to_vec(&tasks).map_err(|error| internal(&error))
 }
 
@@ -355,7 +355,7 @@ mod tests {
             let list: Vec<Value> = serde_json::from_slice(list).unwrap();
             list.iter().filter_map(|task| task["id"].as_u64()).collect()
         };
-        assert_eq!(ids(&newest_first(tasks).unwrap()), [2, 9, 1]);
+        assert_eq!(ids(&newest_first(tasks).unwrap()), [9, 2, 1]);
     }
 
     #[test]
