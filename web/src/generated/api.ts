@@ -1912,7 +1912,10 @@ export interface Task {
   done: number;
   /** Seconds since 1970. */
   ended: number | null;
-  /** Counted since the daemon started, from 1. The daemon keeps the latest 256 that have ended. */
+  /**
+   * Counted since the daemon started, from 1; of several controllers each counts from its number times
+   * 100,000,000. The daemon keeps the latest 256 that have ended.
+   */
   id: number;
   /** What is done. */
   kind: TaskKind;
