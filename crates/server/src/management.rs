@@ -358,7 +358,6 @@ impl Management {
         let limits = configuration.all_limits();
         let findings = directory.findings().clone();
         let free_luns = free_luns(&directory);
-        let tasks = Tasks::of_controller(controller.number());
         let upgrade =
             if options.no_pool_upgrade { PoolUpgrade::Declined } else { PoolUpgrade::Allowed };
         let records = PoolRecords::new(directory.load_recovery_key()?, machine(), upgrade);
@@ -370,6 +369,7 @@ impl Management {
             saving,
             jobs: Jobs::new(mailbox),
             gatherings: Gatherings::default(),
+            tasks: Tasks::of_controller(controller.number()),
             portals: Portals::of(controller),
             standings: BTreeMap::new(),
             peers: Peers::of(link, options.take_over_after.limit()),
@@ -389,7 +389,6 @@ impl Management {
             leftovers: Leftovers::default(),
             round: Round::default(),
             outputs: Outputs::default(),
-            tasks,
             tasks_looked_at: None,
             schedules: Schedules::default(),
             under_way: HashMap::new(),
