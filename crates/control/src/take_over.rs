@@ -124,8 +124,6 @@ struct Watched {
     /// The beginning of the last one.
     latest: Duration,
     looks: u32,
-    /// Whether the last look could not see it.
-    is_hidden: bool,
     told: Option<Obstacle>,
 }
 
@@ -209,24 +207,18 @@ impl Watch {
 
     /// A try that began and ended then found this; `None` if the devices do not say whose heart beats in
     /// them. A heartbeat was there at the end of the first look that saw it, and still at the beginning of
-    /// the last one: what lies between is sure, also if looks in between saw nothing. Two looks that are further
-    /// apart than owners are waited for begin anew: a daemon that stood still itself must not take its own
-    /// standstill for the owner's.
+    /// the last one: what lies between is sure. Two looks that are further apart than owners are waited
+    /// for begin anew: a daemon that stood still itself must not take its own standstill for the owner's.
     pub fn look(
         &mut self,
         pool: &str,
         sighting: Option<Sighting>,
         (began, ended): (Duration, Duration),
     ) {
-        let Some(sighting) = sighting else {
-            let watched = self.pools.get_mut(pool);
-            watched.into_iter().for_each(|watched| watched.is_hidden = true);
-            return;
-        };
-        if sighting.owner().is_none() {
+        let Some(sighting) = sighting.filter(|sighting| sighting.owner().is_some()) else {
             self.forget(pool);
             return;
-        }
+        };
         let gap_max = self.patience();
         match self.pools.get_mut(pool) {
             Some(watched)
@@ -235,12 +227,10 @@ impl Watch {
             {
                 watched.latest = began;
                 watched.looks += 1;
-                watched.is_hidden = false;
             }
             Some(_) | None => {
                 let (since, latest) = (ended, began);
-                let is_hidden = false;
-                let watched = Watched { sighting, since, latest, looks: 1, is_hidden, told: None };
+                let watched = Watched { sighting, since, latest, looks: 1, told: None };
                 self.pools.insert(pool.to_owned(), watched);
             }
         }
@@ -280,8 +270,7 @@ impl Watch {
 
     /// What is to be done with a pool.
     pub fn judge(&self, pool: &str, signs: Signs) -> Verdict {
-        let watched = self.pools.get(pool).filter(|watched| !watched.is_hidden);
-        let Some(watched) = watched else { return Verdict::Wait };
+        let Some(watched) = self.pools.get(pool) else { return Verdict::Wait };
         let Some(owner) = watched.sighting.owner() else { return Verdict::Wait };
         let still = watched.latest.saturating_sub(watched.since);
         let limit = self.limit(owner, signs);
